@@ -1,0 +1,1 @@
+"""Your exercises: one module per rung, with its lesson beside it."""

@@ -1,0 +1,152 @@
+"""Owns the learner's kit: the folder that a learner gets. Runs no learner code.
+
+In it: the stubs with their lessons, the public tests, the grader that a learner runs, course.toml and the papers.
+Not in it: solutions, wheats, chaffs, hidden tests, what only instructors use, and the repository's history.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from grader.authoring.stubs import BEGIN, AuthoringError, given_files, stub_of
+from grader.course import COURSE_FILE, Course
+
+PAPERS = (COURSE_FILE, "Makefile", "pyproject.toml", "constraints.txt", "README.md", "LICENSE")
+# Of the grader, what learners do not run.
+INSTRUCTORS_ONLY = ("authoring", "classroom", "reporting", "report.py", "templates")
+SUITE_HELPERS = ("__init__.py", "conftest.py")  # beside the public tests, where there are any
+
+
+def make_kit(course: Course, out: Path) -> list[str]:
+    """Write the kit to `out`, which must be a new or an empty folder; returns the names of its files.
+
+    The kit is built beside `out` and then renamed, so `out` never holds a part of one.
+    """
+    out = Path(out).absolute()
+    _check_out(course, out)
+    files = _files(course)
+    _check_nothing_leaks(course, files)
+    _check_imports(course, files)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    except OSError as error:
+        raise AuthoringError(f"{out}: cannot be written: {error.strerror or error}") from None
+    try:
+        for name, content in files.items():
+            path = building / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        os.chmod(building, 0o755)
+        os.rename(building, out)  # replaces an empty folder, and refuses one that was filled meanwhile
+    except OSError as error:
+        raise AuthoringError(f"{out}: cannot be written: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return sorted(files)
+
+
+def _check_out(course: Course, out: Path) -> None:
+    if out.is_symlink():
+        raise AuthoringError(f"{out} is a symbolic link; give a new or an empty folder")
+    if out.is_dir():
+        if any(out.iterdir()):
+            raise AuthoringError(f"{out} is not empty; give a new or an empty folder, nothing is overwritten")
+    elif out.exists():
+        raise AuthoringError(f"{out} is a file; give a new or an empty folder")
+    for folder in ("exercises", "solutions", "tests", "grader"):
+        if out.is_relative_to(course.root / folder):
+            raise AuthoringError(f"{out} lies within the course's own {folder}/; give a folder elsewhere")
+
+
+def _files(course: Course) -> dict[str, bytes]:
+    """Everything that the kit holds: name and content."""
+    missing: list[str] = []
+    files: dict[str, bytes] = {}
+
+    def add(name: str) -> None:
+        path = course.root / name
+        if path.is_symlink():
+            raise AuthoringError(f"{path} is a symbolic link; a kit holds files only")
+        try:
+            files[name] = path.read_bytes()
+        except FileNotFoundError:
+            missing.append(name)
+        except OSError as error:
+            raise AuthoringError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+    for name in PAPERS:
+        add(name)
+    add("exercises/__init__.py")
+    for name, text in given_files(course).items():
+        files[f"exercises/{name}"] = text.encode()
+    for exercise in course.exercises:
+        files[f"exercises/{exercise.file}.py"] = stub_of(
+            course, exercise
+        ).encode()  # fresh, whatever lies in exercises/
+        add(f"exercises/{exercise.file}.md")
+        add(f"tests/public/test_{exercise.file}.py")
+    for name in SUITE_HELPERS:
+        if (course.root / "tests" / "public" / name).exists():
+            add(f"tests/public/{name}")
+    add("grader/__init__.py")
+    for path in sorted((course.root / "grader").rglob("*")):
+        inner = path.relative_to(course.root / "grader")
+        if inner.parts[0] in INSTRUCTORS_ONLY or any(part.startswith((".", "__pycache__")) for part in inner.parts):
+            continue
+        if path.is_symlink() or path.is_file():
+            add(f"grader/{inner.as_posix()}")
+    if missing:
+        raise AuthoringError(f"{course.root} lacks what a kit holds: {', '.join(dict.fromkeys(missing))}")
+    return files
+
+
+def _check_nothing_leaks(course: Course, files: dict[str, bytes]) -> None:
+    """A last look: no file of the kit is a secret one, and no stub holds a marked solution."""
+    secret: dict[bytes, Path] = {}
+    for folder in (course.solutions_dir, course.root / "tests" / "hidden"):
+        for path in sorted(folder.rglob("*.py")):
+            if path.parent == course.solutions_dir and f"exercises/{path.name}" in files and path.name == "config.py":
+                continue  # given to learners as it is
+            if content := path.read_bytes().strip():
+                secret[content] = path
+    for name, content in files.items():
+        if content.strip() in secret:
+            raise AuthoringError(f"{name} would give away {secret[content.strip()].relative_to(course.root)}")
+        if name.startswith(("exercises/", "tests/")) and BEGIN.encode() in content:
+            raise AuthoringError(f"{name} holds a line {BEGIN!r}, so it would give a solution away")
+
+
+def _check_imports(course: Course, files: dict[str, bytes]) -> None:
+    """The grader in the kit imports nothing, at import time, that the kit leaves out."""
+    for name in files:
+        if not (name.startswith("grader/") and name.endswith(".py")):
+            continue
+        try:
+            tree = ast.parse(files[name])
+        except (SyntaxError, ValueError) as error:
+            raise AuthoringError(
+                f"{name}, line {getattr(error, 'lineno', None) or 1}: not valid Python: {error}"
+            ) from None
+        for node in tree.body:
+            for module in _imported(node, name):
+                file, package = f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"
+                left_out = {file, package}.isdisjoint(files)
+                if left_out and ((course.root / file).exists() or (course.root / package).exists()):
+                    raise AuthoringError(f"{name}, line {node.lineno}: imports {module}, which the kit leaves out")
+
+
+def _imported(node: ast.stmt, name: str) -> list[str]:
+    """The grader's modules that a top-level statement of the file `name` may import."""
+    modules: list[str] = []
+    if isinstance(node, ast.Import):
+        modules = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        base = ".".join(name.split("/")[: -node.level]) if node.level else ""
+        module = ".".join(filter(None, (base, node.module)))
+        modules = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    return [module for module in modules if module.split(".")[0] == "grader"]

@@ -1,0 +1,243 @@
+"""Grades one learner's exercise: runs the suite, scores it, and does not punish an earlier bug twice.
+
+Runs no learner code itself: the suite asks the sandbox.
+"""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+import torch
+
+from grader import __version__
+from grader.course import Course, Exercise
+from grader.sandbox.client import Sandbox, SandboxError
+from grader.sandbox.probe import probe
+from grader.submission import Problem, SourceFile
+from grader.suite.plugin import SuiteRun, TestRecord, run_suite
+
+from .materials import Materials, make_suite, read_materials, result_key
+from .result import Environment, Result, TestResult
+
+Files = Callable[[str], SourceFile | Problem]
+NOT_STARTED = "is not written yet"
+
+
+class Grader:
+    """A course and a sandbox, ready to grade any number of submissions in this process."""
+
+    def __init__(self, course: Course, sandbox: Sandbox, *, official: bool = False) -> None:
+        """With `official` the sandbox is probed once; only then can results be official."""
+        self.course, self.sandbox = course, sandbox
+        self._official = official
+        self._probe: list[str] | None = None
+        self._materials: dict[str, Materials] = {}
+
+    def materials(self, exercise: Exercise) -> Materials:
+        """The exercise's suite, reference and chaffs, read once."""
+        if exercise.file not in self._materials:
+            self._materials[exercise.file] = read_materials(self.course, exercise)
+        return self._materials[exercise.file]
+
+    def probed(self) -> list[str] | None:
+        """What the hostile probe could do here; None when it was not asked for."""
+        if self._official and self._probe is None:
+            secret = next((self.course.root / "solutions").glob("ex*.py"), self.course.root / "course.toml")
+            self._probe = probe(self.sandbox, Path(secret))
+        return self._probe
+
+    def environment(self) -> Environment:
+        """Where and how this process grades."""
+        return Environment(
+            isolation=self.sandbox.tier or "?",
+            layers=list(self.sandbox.layers),
+            probe=self.probed(),
+            device="cpu",
+            versions=versions(),
+        )
+
+    def hardware(self) -> str:
+        """The kind of hardware and isolation that a result's key holds."""
+        self.probed()  # also settles the tier
+        return f"cpu {platform.machine()} torch {torch.__version__} isolation {self.sandbox.tier or self.sandbox.wanted}"
+
+    def key(self, exercise: Exercise, files: Files) -> str:
+        """The key of the result that `grade` would make now."""
+        found, problems = self._collect(exercise, files)
+        return result_key(self.materials(exercise), {**found, **problems}, self.hardware())
+
+    def grade(
+        self,
+        exercise: Exercise,
+        files: Files,
+        *,
+        student: str = "you",
+        seed: int | None = None,
+        known: Mapping[str, Result] | None = None,
+        only: str | None = None,
+    ) -> Result:
+        """Grade one exercise. `known` holds results of earlier exercises of the same submission, by file name."""
+        started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
+        materials = self.materials(exercise)
+        seed = secrets.randbits(48) if seed is None else seed
+        found, problems = self._collect(exercise, files)
+        common = {
+            "student": student,
+            "exercise": exercise.file,
+            "started": started.isoformat(timespec="seconds"),
+            "seed": seed,
+        }
+        main = f"{exercise.file}.py"
+        if main in problems:
+            missing = files(exercise.file)
+            status = "missing" if isinstance(missing, Problem) and missing.kind == "missing" else "error"
+            return Result(
+                **common,
+                status=status,
+                reason=problems[main],
+                points=None,
+                max_points=exercise.points,
+                official=False,
+                key=result_key(materials, {**found, **problems}, self.hardware()),
+                environment=self.environment(),
+            )
+        try:
+            run = run_suite(make_suite(self.course, materials, found, seed, only), self.sandbox)
+            tests, which = _results(run.tests), "own"
+            if self._prerequisite_failed(exercise, materials, files, run, known):
+                again = self._on_references(materials, found, seed, only)
+                if _points(again) > _points(tests):
+                    tests, which = again, "reference"
+        except SandboxError as error:
+            return self._failed(common, exercise, materials, found, problems, f"the sandbox failed: {error}")
+        faults = run.problems + _wrong_sum(run, exercise, materials, only)
+        errors = [test.id for test in tests if test.outcome == "error"]
+        if errors:
+            faults.append(f"{len(errors)} of {len(tests)} tests ended in an error of the grader's own: {', '.join(errors[:3])}")
+        environment = self.environment()
+        return Result(
+            **common,
+            status="error" if faults else "graded",
+            reason="; ".join(faults) or _reason(tests, run),
+            points=None if faults else _points(tests),
+            max_points=round(sum(test.max_points for test in tests if test.outcome != "not_assessed"), 6),
+            official=not faults and environment.probe == [],
+            prerequisites=which,
+            tests=tests,
+            output=run.output if which == "own" and run.output else None,
+            environment=environment,
+            key=result_key(materials, {**found, **problems}, self.hardware()),
+            seconds=round(time.perf_counter() - clock, 3),
+        )
+
+    def _failed(
+        self, common: dict, exercise: Exercise, materials: Materials, found: dict, problems: dict, reason: str
+    ) -> Result:
+        """A result for what the grader could not do."""
+        return Result(
+            **common,
+            status="error",
+            reason=reason,
+            points=None,
+            max_points=exercise.points,
+            official=False,
+            key=result_key(materials, {**found, **problems}, f"cpu isolation {self.sandbox.wanted}"),
+        )
+
+    def _collect(self, exercise: Exercise, files: Files) -> tuple[dict[str, bytes], dict[str, str]]:
+        """The learner's file and those of its prerequisites, and why some cannot be had."""
+        found: dict[str, bytes] = {}
+        problems: dict[str, str] = {}
+        for one in (*self.course.prerequisites_of(exercise), exercise):
+            file = files(one.file)
+            if isinstance(file, SourceFile):
+                found[f"{one.file}.py"] = file.content
+            else:
+                problems[f"{one.file}.py"] = file.message
+        return found, problems
+
+    # --- an early bug is not punished twice ---
+
+    def _prerequisite_failed(
+        self, exercise: Exercise, materials: Materials, files: Files, run: SuiteRun, known: Mapping[str, Result] | None
+    ) -> bool:
+        """Whether points were lost while something underneath is wrong."""
+        if not materials.prerequisites or not materials.references or all(_is_full(test) for test in run.tests):
+            return False
+        for one in materials.prerequisites:
+            result = (known or {}).get(one.file) or self.grade(one, files, known=known)
+            if result.points is None or result.points < result.max_points:
+                return True
+        return False
+
+    def _on_references(self, materials: Materials, found: dict[str, bytes], seed: int, only: str | None) -> list[TestResult]:
+        """The suite again, with the reference in place of every prerequisite; nothing the learner's code says is kept,
+        since it shares its process with reference code here."""
+        main = f"{materials.exercise.file}.py"
+        files = {**materials.references, main: found[main]}
+        run = run_suite(make_suite(self.course, materials, files, seed, only), self.sandbox)
+        return [msgspec.structs.replace(test, message=_silent(test)) for test in _results(run.tests)]
+
+
+def versions() -> dict[str, str]:
+    """Versions that a result depends on."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": metadata.version("numpy"),
+        "grader": __version__,
+    }
+
+
+def _is_full(test: TestRecord) -> bool:
+    return test.outcome in ("passed", "not_assessed") or test.max_points == 0
+
+
+def _results(records: list[TestRecord]) -> list[TestResult]:
+    return [
+        TestResult(
+            id=record.id,
+            title=record.title,
+            category=record.category,
+            points=record.max_points if record.outcome == "passed" else 0.0,
+            max_points=record.max_points,
+            outcome=record.outcome,
+            visible=record.visible,
+            message=record.message,
+            diagnosis=record.diagnosis,
+            hint=record.hint,
+            detail=record.detail,
+        )
+        for record in records
+    ]
+
+
+def _points(tests: list[TestResult]) -> float:
+    return round(sum(test.points for test in tests), 6)
+
+
+def _silent(test: TestResult) -> str | None:
+    return None if test.outcome == "passed" else "failed, with right code in place of the earlier exercises"
+
+
+def _wrong_sum(run: SuiteRun, exercise: Exercise, materials: Materials, only: str | None) -> list[str]:
+    total = sum(test.max_points for test in run.tests)
+    if only or not materials.has_hidden or abs(total - exercise.points) < 1e-6:
+        return []
+    return [f"the hidden suite of {exercise.file} sums to {total:g} points, course.toml says {exercise.points:g}"]
+
+
+def _reason(tests: list[TestResult], run: SuiteRun) -> str | None:
+    """Why everything failed at once, where one thing explains it."""
+    if run.blocked_by:
+        return run.blocked_by
+    if tests and all(test.outcome == "failed" and NOT_STARTED in (test.message or "") for test in tests):
+        return "not started"
+    return None

@@ -1,0 +1,157 @@
+"""Gathers what one exercise is graded with: its suite, reference, chaffs and given files; and the key of a result."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from grader.course import Course, Exercise
+from grader.sandbox.client import Limits, Package
+from grader.suite.by_hand import ByHandRule
+from grader.suite.diagnosis import Chaff
+from grader.suite.plugin import Suite
+
+GIVEN = ("config.py",)
+GRADER = Path(__file__).resolve().parents[1]
+GRADING_ROOMS = ("sandbox", "suite", "grading")  # a change there may change results
+
+
+class MaterialError(Exception):
+    """The course's own files cannot be used: says which and why."""
+
+
+class Materials(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that grades one exercise, read once per process."""
+
+    exercise: Exercise
+    prerequisites: tuple[Exercise, ...]
+    suite_files: dict[Path, bytes]  # public first; the hidden one is absent in a learner's kit
+    references: dict[str, bytes]  # file name -> content; the exercise and its prerequisites; empty in a kit
+    given: dict[str, bytes]
+    chaffs: list[Chaff]
+    limits: Limits
+
+    @property
+    def has_hidden(self) -> bool:
+        """Whether the grading suite is here (it is not in a learner's kit)."""
+        return any(path.parent.name == "hidden" for path in self.suite_files)
+
+
+def read_materials(course: Course, exercise: Exercise) -> Materials:
+    """Read the files of one exercise; a kit without solutions and hidden tests has fewer."""
+    prerequisites = course.prerequisites_of(exercise)
+    needed = (*prerequisites, exercise)
+    suites = [path for path in (course.public_test_path(exercise), course.hidden_test_path(exercise)) if path.is_file()]
+    if not suites:
+        raise MaterialError(f"{course.public_test_path(exercise)}: there is no test of exercise {exercise.label}")
+    references = {f"{one.file}.py": _read(course.solution_path(one)) for one in needed if course.solution_path(one).is_file()}
+    given = {name: _read(course.exercises_dir / name) for name in GIVEN if (course.exercises_dir / name).is_file()}
+    chaffs = []
+    folder = course.chaffs_dir(exercise)
+    if len(references) == len(needed) and folder.is_dir():
+        chaffs = [read_chaff(path, exercise, references, given) for path in sorted(folder.glob("*.py"))]
+    limits = course.limits_for(exercise)
+    return Materials(
+        exercise=exercise,
+        prerequisites=prerequisites,
+        suite_files={path: _read(path) for path in suites},
+        references=references if len(references) == len(needed) else {},
+        given=given,
+        chaffs=chaffs,
+        limits=Limits(
+            call_seconds=limits.call_seconds,
+            memory_mb=limits.memory_mb,
+            cpu_seconds=limits.cpu_seconds,
+            output_kb=limits.output_kb,
+        ),
+    )
+
+
+def read_chaff(path: Path, exercise: Exercise, references: Mapping[str, bytes], given: Mapping[str, bytes]) -> Chaff:
+    """A wrong solution with its docstring as hint and its `CATEGORY`."""
+    source = _read(path)
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        raise MaterialError(f"{path}, line {error.lineno}: {error.msg}") from None
+    hint = " ".join((ast.get_docstring(tree) or "").split())
+    category = next(
+        (
+            node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id == "CATEGORY"
+            and isinstance(node.value, ast.Constant)
+        ),
+        None,
+    )
+    if not hint or not category:
+        raise MaterialError(f"{path}: a chaff needs a docstring, which is its hint, and a CATEGORY")
+    files = {**references, f"{exercise.file}.py": source, **given}
+    return Chaff(path.stem, hint, category, package(exercise, files, f"_chaff_{exercise.file}_{path.stem}"))
+
+
+def package(exercise: Exercise, files: dict[str, bytes], name: str = "exercises") -> Package:
+    """The files of one exercise as the sandbox loads them, with its by-hand rules."""
+    forbidden = {graded: list(calls) for graded in exercise.names if (calls := exercise.forbidden_calls(graded))}
+    return Package(main=exercise.file, files=files, name=name, forbidden=forbidden)
+
+
+def make_suite(course: Course, materials: Materials, files: dict[str, bytes], seed: int, only: str | None = None) -> Suite:
+    """The suite of one run on a learner's `files` (the exercise and its prerequisites, without the given ones)."""
+    exercise, limits = materials.exercise, course.limits_for(materials.exercise)
+    reference = {**materials.references, **materials.given}
+    return Suite(
+        learner=package(exercise, {**files, **materials.given}),
+        names=list(exercise.names),
+        files=list(materials.suite_files),
+        public=course.public_test_path(exercise).parent,
+        reference=package(exercise, reference, f"_reference_{exercise.file}") if materials.references else None,
+        chaffs=materials.chaffs,
+        rules=[ByHandRule(list(rule.calls), list(rule.names)) for rule in exercise.by_hand],
+        limits=materials.limits,
+        exercise_seconds=limits.exercise_seconds,
+        max_hangs=limits.max_hangs,
+        seed=seed,
+        only=only,
+    )
+
+
+@functools.cache
+def grader_hash() -> str:
+    """Hash of the grader's own code, as far as it decides about results."""
+    digest = hashlib.sha256()
+    for room in GRADING_ROOMS:
+        for path in sorted((GRADER / room).glob("*.py")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def result_key(materials: Materials, files: Mapping[str, bytes | str], hardware: str) -> str:
+    """Hash of all that a result depends on: submission, suite, grader and kind of hardware. Seeds are not part of it."""
+    digest = hashlib.sha256(grader_hash().encode())
+    digest.update(hardware.encode() + b"\0" + msgspec.json.encode(materials.exercise) + msgspec.json.encode(materials.limits))
+    for path, content in materials.suite_files.items():
+        digest.update(b"\0suite " + path.name.encode() + path.parent.name.encode() + b"\0" + content)
+    for kind, some in (("reference", materials.references), ("given", materials.given)):
+        for name, content in sorted(some.items()):
+            digest.update(f"\0{kind} {name}\0".encode() + content)
+    for chaff in materials.chaffs:
+        digest.update(b"\0chaff " + chaff.name.encode() + chaff.package.files[f"{materials.exercise.file}.py"])
+    for name, content in sorted(files.items()):
+        digest.update(b"\0file " + os.fsencode(name) + b"\0" + (content if isinstance(content, bytes) else content.encode()))
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise MaterialError(f"{path}: cannot be read: {error.strerror}") from None

@@ -1,0 +1,447 @@
+"""The trusted side of the sandbox: starts the zygote, asks it for workers, talks to them under deadlines, ends them.
+
+Believes nothing that a worker says. Knows nothing of courses: it is given files and limits.
+"""
+
+from __future__ import annotations
+
+import array
+import base64
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from . import jail, wire
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 60.0  # a fresh zygote imports torch
+HELLO_SECONDS = 20.0
+FLOOD_BYTES = 16 << 20  # printed; past it the worker is ended
+
+
+class SandboxError(Exception):
+    """The grader's own trouble: no worker could be had. `str` says why."""
+
+
+class WorkerGone(Exception):
+    """The worker died, hung, flooded or broke the protocol; `str` is a sentence for the learner."""
+
+    hung = False
+
+
+class WorkerHung(WorkerGone):
+    """No answer in time."""
+
+    hung = True
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one worker may take."""
+
+    call_seconds: float = 10.0
+    memory_mb: int = 2048
+    cpu_seconds: int = 120
+    output_kb: int = 64
+
+
+class Package(msgspec.Struct, frozen=True, kw_only=True):
+    """The files a worker loads, and the calls that its graded names must do without."""
+
+    main: str
+    files: dict[str, bytes]
+    name: str = "exercises"
+    forbidden: dict[str, list[str]] = {}
+
+    def load_message(self) -> wire.Load:
+        """The first frame that a worker gets."""
+        files = {name: base64.b64encode(data).decode() for name, data in self.files.items()}
+        return wire.Load(package=self.name, main=self.main, files=files, forbidden=self.forbidden)
+
+
+class Transport(Protocol):
+    """Something that carries a request to an executor and its answer back."""
+
+    def request(
+        self, request: wire.Request, blob: wire.Blob, streams: dict[int, Stream]
+    ) -> tuple[wire.Ok | wire.Raised, bytearray]:
+        """Raises `WorkerGone` when there will be no answer."""
+
+
+class Stream:
+    """An iterator that stays on the trusted side; `pulled` counts the items that the learner's code asked for."""
+
+    def __init__(self, items: Any) -> None:
+        self._items = iter(items)
+        self.pulled = 0
+
+    def __next__(self) -> Any:
+        item = next(self._items)
+        self.pulled += 1
+        return item
+
+
+class Sandbox:
+    """A source of workers: one zygote, one tier.
+
+    `start="fork"` forks the zygote from this process, which must not hold secrets yet (and must have torch loaded);
+    `start="spawn"` starts a clean one. `isolation` is "auto" or one of "A" to "D".
+    """
+
+    def __init__(self, isolation: str = "auto", *, start: str = "spawn") -> None:
+        if isolation not in ("auto", *jail.TIERS):
+            raise SandboxError(f"isolation {isolation!r}: allowed are auto, {', '.join(jail.TIERS)}")
+        self.wanted = isolation
+        self.tier = "D" if sys.platform != "linux" else None if isolation == "auto" else isolation
+        if self.tier == "D" and isolation not in ("auto", "D"):
+            raise SandboxError(f"isolation {isolation} needs Linux; this is {sys.platform}, which has D only")
+        self.layers: list[str] = []
+        self.refusals: list[str] = []  # why higher tiers could not be had
+        self._root = tempfile.mkdtemp(prefix="attention-ladder-")
+        os.chmod(self._root, 0o755)
+        self._control: socket.socket | None = None
+        self._zygote = 0
+        self._process: subprocess.Popen | None = None
+        self._lock = threading.Lock()
+        if self.tier != "D":
+            self._fork_zygote() if start == "fork" else self._spawn_zygote()
+
+    def _fork_zygote(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                ours.close()
+                from . import zygote
+
+                zygote.main_loop(theirs)
+            finally:
+                os._exit(70)
+        theirs.close()
+        self._zygote, self._control = pid, ours
+
+    def _spawn_zygote(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "grader.sandbox.zygote", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            cwd=ROOT,
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+        )
+        theirs.close()
+        self._zygote, self._control = self._process.pid, ours
+
+    def _await_zygote(self) -> None:
+        """The first request waits until the zygote has warmed up; imports on the trusted side go on meanwhile."""
+        assert self._control is not None
+        if self._control.gettimeout() is None:
+            self._control.settimeout(START_SECONDS)
+            try:
+                if self._control.recv(16) != b"ready":
+                    raise EOFError
+            except (OSError, EOFError) as error:
+                self._control.settimeout(None)
+                raise SandboxError(f"the zygote did not start ({type(error).__name__})") from None
+
+    def worker(self, package: Package, limits: Limits | None = None) -> Worker:
+        """A fresh jailed worker that holds `package`. Tries the tiers from the best down when isolation is "auto"."""
+        with self._lock:
+            tiers = [self.tier] if self.tier else list(jail.TIERS)
+            for tier in tiers:
+                try:
+                    worker = Worker(self._open(tier, limits or Limits()), limits or Limits())
+                except jail.Refused as refusal:
+                    self.refusals.append(f"{tier}: {refusal}")
+                    continue
+                self.tier, self.layers = tier, worker.layers
+                break
+            else:
+                raise SandboxError("isolation cannot be had here: " + "; ".join(self.refusals))
+        worker.load(package)
+        return worker
+
+    def _open(self, tier: str, limits: Limits) -> _Connection:
+        ours, theirs = socket.socketpair()
+        read_end, write_end = os.pipe()
+        if tier == "D":
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "grader.sandbox.worker",
+                    str(theirs.fileno()),
+                    str(limits.memory_mb),
+                    str(limits.cpu_seconds),
+                ],
+                pass_fds=[theirs.fileno()],
+                cwd=ROOT,
+                env=clean_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=write_end,
+                start_new_session=True,
+            )
+            theirs.close()
+            os.close(write_end)
+            return _Connection(ours, read_end, process.pid, process=process)
+        status_ours, status_theirs = socket.socketpair()
+        spec = {"tier": tier, "root": self._root, "memory_mb": limits.memory_mb, "cpu_seconds": limits.cpu_seconds}
+        descriptors = array.array("i", [theirs.fileno(), write_end, status_theirs.fileno()])
+        for attempt in (1, 2):
+            try:
+                self._await_zygote()
+                assert self._control is not None
+                self._control.sendmsg([json.dumps(spec).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+                break
+            except OSError:  # the zygote is gone, killed from outside: a clean one takes its place
+                if attempt == 2:
+                    raise SandboxError("the zygote is gone and a new one cannot be reached") from None
+                self._end_zygote()
+                self._spawn_zygote()
+        theirs.close()
+        status_theirs.close()
+        os.close(write_end)
+        status_ours.settimeout(HELLO_SECONDS)
+        status = status_ours.makefile("rb")
+        try:
+            pid = json.loads(status.readline())["pid"]
+        except (OSError, ValueError) as error:
+            raise SandboxError(f"no worker was forked ({type(error).__name__})") from None
+        return _Connection(ours, read_end, pid, status=status, status_socket=status_ours)
+
+    def _end_zygote(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        elif self._zygote:
+            with contextlib.suppress(OSError):
+                os.kill(self._zygote, signal.SIGKILL)
+                os.waitpid(self._zygote, 0)
+        self._zygote = 0
+
+    def close(self) -> None:
+        """End the zygote and with it all workers."""
+        self._end_zygote()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class _Connection(msgspec.Struct):
+    """The trusted ends of one worker's channels."""
+
+    socket: socket.socket
+    output: int
+    pid: int
+    status: Any = None
+    status_socket: Any = None
+    process: Any = None
+
+
+class Worker:
+    """One jailed process with one package. Every request has a deadline; a worker that breaks it is ended."""
+
+    def __init__(self, connection: _Connection, limits: Limits) -> None:
+        self._connection, self.limits, self.pid = connection, limits, connection.pid
+        self._exit: int | None = None
+        self._alive = True
+        self._gone: WorkerGone | None = None
+        self.printed = bytearray()
+        self.printed_bytes = 0
+        self._pidfd = None
+        if self.pid and hasattr(os, "pidfd_open"):
+            with contextlib.suppress(OSError):
+                self._pidfd = os.pidfd_open(self.pid)
+        self._drain = threading.Thread(target=self._collect_output, daemon=True)
+        self._drain.start()
+        try:
+            hello, _ = wire.receive(connection.socket, trusted=True, deadline=time.monotonic() + HELLO_SECONDS)
+        except (EOFError, wire.WireError, wire.DeadlineError) as error:
+            self.kill()
+            said = self.output()[-300:]
+            raise SandboxError(f"a worker did not come up ({type(error).__name__}, exit {self._exit}) {said}") from None
+        if not isinstance(hello, wire.Hello) or hello.refused is not None:
+            self.kill()
+            raise jail.Refused(hello.refused if isinstance(hello, wire.Hello) else "no greeting")
+        self.layers = hello.layers
+
+    def load(self, package: Package) -> None:
+        """Send the files. Nothing of them runs before the first request."""
+        deadline = time.monotonic() + self.limits.call_seconds
+        try:
+            wire.send(self._connection.socket, package.load_message(), deadline=deadline)
+        except (OSError, wire.DeadlineError) as error:
+            self.kill()
+            raise SandboxError(f"a worker did not take its files ({type(error).__name__})") from None
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests can still be made."""
+        return self._alive
+
+    def request(
+        self, request: wire.Request, blob: wire.Blob, streams: dict[int, Stream]
+    ) -> tuple[wire.Ok | wire.Raised, bytearray]:
+        """One request and its answer, within `call_seconds` in all; raises `WorkerGone` otherwise."""
+        if not self._alive:
+            raise self._gone or WorkerGone("the code's process has already ended")
+        deadline = time.monotonic() + self.limits.call_seconds
+        connection = self._connection.socket
+        try:
+            wire.send(connection, request, blob, deadline)
+            while True:
+                answer, data = wire.receive(connection, trusted=True, deadline=deadline)
+                if isinstance(answer, wire.Pull):
+                    self._answer_pull(answer, streams, deadline)
+                elif isinstance(answer, wire.Ok | wire.Raised):
+                    return answer, data
+                else:
+                    raise wire.WireError("a second greeting")
+        except wire.DeadlineError:
+            if self.printed_bytes > FLOOD_BYTES:
+                raise self._end(WorkerGone("the code printed without end and was stopped")) from None
+            raise self._end(
+                WorkerHung(f"no answer within {self.limits.call_seconds:g} s: an endless loop, or far too slow?")
+            ) from None
+        except wire.WireError as error:
+            raise self._end(WorkerGone(f"the code's process sent something other than an answer: {error}")) from None
+        except (EOFError, ConnectionError):
+            raise self._end(None) from None
+
+    def _answer_pull(self, pull: wire.Pull, streams: dict[int, Stream], deadline: float) -> None:
+        if pull.stream not in streams:
+            raise wire.WireError("a stream that does not exist")
+        blob = wire.Blob()
+        try:
+            item = wire.StreamItem(value=wire.encode(next(streams[pull.stream]), blob, strides=True))
+        except StopIteration:
+            item = wire.StreamItem(exhausted=True)
+        wire.send(self._connection.socket, item, blob, deadline)
+
+    def _end(self, gone: WorkerGone | None) -> WorkerGone:
+        self.kill()
+        self._gone = gone or WorkerGone(self._death_sentence())
+        return self._gone
+
+    def _death_sentence(self) -> str:
+        if self.printed_bytes > FLOOD_BYTES:
+            return "the code printed without end and was stopped"
+        code = self._exit
+        if code is not None and code < 0:
+            try:
+                name = signal.Signals(-code).name
+            except ValueError:
+                name = f"signal {-code}"
+            why = {"SIGKILL": "out of memory?", "SIGXCPU": "out of CPU time", "SIGSEGV": "a crash in native code"}.get(name, "")
+            return f"the code's process was ended by {name}" + (f" ({why})" if why else "")
+        return f"the code ended its own process (exit code {code}) instead of answering"
+
+    def memory(self, field: str) -> int | None:
+        """Bytes of virtual memory, `VmSize` now or `VmPeak` at its highest so far, read from the kernel; None without /proc."""
+        try:
+            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+                if line.startswith(f"{field}:"):
+                    return int(line.split()[1]) << 10
+        except OSError:
+            pass
+        return None
+
+    def _collect_output(self) -> None:
+        """Drain what the code prints, keep the beginning, and end a process that never stops printing."""
+        cap = self.limits.output_kb << 10
+        while True:
+            try:
+                chunk = os.read(self._connection.output, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            self.printed += chunk[: cap - len(self.printed)]
+            self.printed_bytes += len(chunk)
+            if self.printed_bytes > FLOOD_BYTES:
+                self._signal_kill()
+                break
+        os.close(self._connection.output)
+
+    def output(self) -> str:
+        """What the code printed, cut at the limit."""
+        text = bytes(self.printed).decode("utf-8", "replace")
+        left = self.printed_bytes - len(self.printed)
+        return text + (f"\n[... {left} more bytes]" if left else "")
+
+    def _signal_kill(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._pidfd is not None:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            elif self._connection.process is not None:
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """End the process, and all it may have started, for good. Safe to call twice."""
+        if not self._alive:
+            return
+        self._alive = False
+        self._signal_kill()
+        connection = self._connection
+        if connection.process is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._exit = connection.process.wait()
+        elif connection.status is not None:
+            try:
+                self._exit = json.loads(connection.status.readline() or b"{}").get("exit")
+            except (OSError, ValueError):
+                self._exit = None
+            connection.status.close()
+            connection.status_socket.close()
+        connection.socket.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+        self._drain.join(1.0)
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+
+
+KEPT_VARIABLES = (
+    "PATH HOME LANG LANGUAGE TERM COLORTERM COLUMNS LINES NO_COLOR FORCE_COLOR TMPDIR TZ CI VIRTUAL_ENV SYSTEMROOT "
+    "CUDA_VISIBLE_DEVICES LD_LIBRARY_PATH"
+).split()
+SET_VARIABLES = {
+    "OMP_NUM_THREADS": "1",  # a forked OpenMP or BLAS pool hangs
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": "131072",  # big tensors are mapped one by one: peak memory is repeatable
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTHONDONTWRITEBYTECODE": "",
+}
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment of every process of the grader: tokens and passwords of the caller's do not get near learner code."""
+    kept = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES or name.startswith("LC_")}
+    return kept | {name: value for name, value in SET_VARIABLES.items() if value}

@@ -1,0 +1,188 @@
+"""Carries out requests on one loaded package: calls, modules, gradients, iterators. The same code serves a worker and,
+for references and chaffs, the trusted process; it keeps no secret and decides nothing about right or wrong."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from . import wire
+from .program import Program
+from .spy import ForbiddenCallSpy
+
+MAX_MESSAGE = 2000  # characters of an exception's text
+MAX_FRAMES = 5
+
+
+class MissingName(Exception):
+    """The package lacks a graded name; `str` names it."""
+
+
+class Executor:
+    """One package and the objects that were made with it."""
+
+    def __init__(self, load: wire.Load, files: dict[str, bytes], paths: dict[str, str] | None = None) -> None:
+        self.load = load
+        self.program = Program(load.package, files, paths)
+        self.kept: dict[int, Any] = {}
+        self._numbers = itertools.count(1)
+        self._spies = {name: ForbiddenCallSpy(calls) for name, calls in load.forbidden.items()}
+        self._object_spy = ForbiddenCallSpy(sorted({call for calls in load.forbidden.values() for call in calls}))
+
+    # --- requests ---
+
+    def handle(
+        self, request: wire.Request, blob: bytearray, pull: Callable[[int], Iterator[Any]]
+    ) -> tuple[wire.Message, wire.Blob]:
+        """Run one request; whatever the learner's code raises becomes a `Raised` message."""
+        answer = wire.Blob()
+        name = request.path.split(".")[0]
+        spy = self._spies.get(name, _NO_SPY) if request.handle is None else self._object_spy
+        spy.used.clear()
+        try:
+            decoder = wire.Decoder(blob, handle=lambda handle: self.kept[handle.number], stream=pull, strides=True)
+            arguments = decoder.decode(request.arguments) or ()
+            keywords = decoder.decode(request.keywords) or {}
+            extra = decoder.decode(request.extra)
+            with spy:
+                value = getattr(self, f"_do_{request.operation}")(request, arguments, keywords, extra)
+                encoded = wire.encode(value, answer, self._keep)
+            return wire.Ok(value=encoded, used=sorted(spy.used)), answer
+        except BaseException as error:  # noqa: B036 - SystemExit and KeyboardInterrupt are answers of the learner's code too
+            return self.describe(error, spy.used), wire.Blob()
+
+    def describe(self, error: BaseException, used: Iterable[str] = ()) -> wire.Raised:
+        """An exception as plain data: its type, text, and the lines of the package it passed through."""
+        try:
+            message = str(error)[:MAX_MESSAGE]
+        except Exception:
+            message = "(its message cannot be printed)"
+        own = set(self.program.paths.values())
+        frames = [
+            (frame.filename, frame.lineno or 0, frame.name[:100])
+            for frame in traceback.extract_tb(error.__traceback__, limit=-200)
+            if frame.filename in own
+        ]
+        if isinstance(error, SyntaxError) and error.filename in own:
+            frames.append((error.filename, error.lineno or 0, "<module>"))
+            message = str(error.msg)[:MAX_MESSAGE]
+        bases = [base.__name__[:100] for base in type(error).__mro__[1:] if base.__module__ == builtins.__name__]
+        return wire.Raised(type=type(error).__name__[:100], message=message, bases=bases, frames=frames[-MAX_FRAMES:], used=sorted(used))
+
+    # --- objects ---
+
+    def _keep(self, value: Any) -> wire.Handle:
+        number = next(self._numbers)
+        self.kept[number] = value
+        if isinstance(value, torch.nn.Module):
+            kind = "module"
+        elif isinstance(value, Iterator):
+            kind = "iterator"
+        else:
+            kind = "object"
+        name = type(value).__name__
+        module = type(value).__module__
+        if module not in (builtins.__name__, self.load.package) and not module.startswith(self.load.package + "."):
+            name = f"{module.split('.')[0]}.{name}"
+        return wire.Handle(number, kind, name[:200])
+
+    def _target(self, request: wire.Request) -> Any:
+        if request.handle is not None:
+            value = self.kept[request.handle]
+        else:
+            value = self.program.module(self.load.main)
+            first = request.path.split(".")[0]
+            if not hasattr(value, first):
+                raise MissingName(first)
+        for name in filter(None, request.path.split(".")):
+            value = getattr(value, name)
+        return value
+
+    # --- operations ---
+
+    def _do_import(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> list[str]:
+        """Import the main module and say which of the wanted names it has."""
+        module = self.program.module(self.load.main)
+        return [name for name in extra if hasattr(module, name)]
+
+    def _do_call(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> Any:
+        return self._target(request)(*arguments, **keywords)
+
+    def _do_keep(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> wire.Handle:
+        return self._keep(self._target(request)(*arguments, **keywords))
+
+    def _do_arguments_after(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> tuple:
+        result = self._target(request)(*arguments, **keywords)
+        return result, arguments, keywords
+
+    def _do_vjp(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> tuple:
+        """Vector-Jacobian product: output, gradients of the float tensors among the arguments, and of a module's parameters."""
+        target = self._target(request)
+        inputs = [value.detach().requires_grad_() if _differentiable(value) else value for value in arguments]
+        parameters = dict(target.named_parameters()) if isinstance(target, torch.nn.Module) else {}
+        with torch.enable_grad():
+            output = target(*inputs, **keywords)
+            outputs = output if isinstance(output, tuple) else (output,)
+            cotangents = extra if isinstance(extra, tuple) else (extra,)
+            if len(outputs) != len(cotangents) or not all(isinstance(value, torch.Tensor) for value in outputs):
+                return output, [None] * len(inputs), {}
+            # A scalar loss instead of `grad_outputs`: the latter imports some 490 modules at its first use.
+            pairs = zip(outputs, cotangents, strict=True)
+            loss = sum((value * cotangent).sum() for value, cotangent in pairs if value.shape == cotangent.shape)
+            wanted = [value for value in inputs if _differentiable(value)] + [p for p in parameters.values() if p.requires_grad]
+            if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
+                return output, [None] * len(inputs), {}
+            gradients = iter(torch.autograd.grad(loss, wanted, allow_unused=True))
+        of_inputs = [next(gradients) if _differentiable(value) else None for value in inputs]
+        of_parameters = {name: next(gradients) if p.requires_grad else None for name, p in parameters.items()}
+        return output, of_inputs, of_parameters
+
+    def _do_get(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> Any:
+        value = self._target(request)
+        return value() if callable(value) and not isinstance(value, torch.nn.Module) else value
+
+    def _do_next(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> tuple:
+        for value in self.kept[request.handle]:
+            return False, value
+        return True, None
+
+    def _do_hold(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> list[wire.Handle]:
+        """Keep the arguments here for a later call."""
+        return [self._keep(value) for value in arguments]
+
+    def _do_fetch(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> Any:
+        return self.kept[request.handle]
+
+    def _do_drop(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> None:
+        self.kept.pop(request.handle, None)
+
+    def _do_load_state_dict(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> None:
+        self._target(request).load_state_dict(arguments[0], strict=True, **keywords)
+
+    def _do_state_dict(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> dict:
+        return dict(self._target(request).state_dict())
+
+    def _do_parameters(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> dict:
+        return _facts(self._target(request).named_parameters())
+
+    def _do_buffers(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> dict:
+        return _facts(self._target(request).named_buffers())
+
+    def _do_train(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> None:
+        self._target(request).train(extra)
+
+
+def _differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _facts(named: Any) -> dict:
+    return {name: (tuple(tensor.shape), tensor.dtype, tensor.requires_grad) for name, tensor in named}
+
+
+_NO_SPY = ForbiddenCallSpy(())

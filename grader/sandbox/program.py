@@ -1,0 +1,57 @@
+"""A package built from bytes in memory: how learner code, references and chaffs are all loaded. Reads no files.
+
+Because the package never exists on disk, nothing beside the files that were sent (`conftest.py`, `.pth`, compiled modules)
+can be imported from it, and the worker needs no access to any course folder.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import linecache
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class Program(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """The files of one package, importable as `package.module` once `install` was called."""
+
+    def __init__(self, package: str, files: dict[str, bytes], paths: dict[str, str] | None = None) -> None:
+        """`files` maps "ex06_repeat_kv.py" to its bytes; `paths` maps it to a real path for debuggers."""
+        self.package, self.files = package, files
+        self.paths = paths or {name: f"{package}/{name}" for name in files}
+
+    def install(self) -> None:
+        """Make the package importable in this process."""
+        sys.meta_path.insert(0, self)
+
+    def uninstall(self) -> None:
+        """Forget the package and its modules."""
+        sys.meta_path.remove(self)
+        for name in [name for name in sys.modules if name == self.package or name.startswith(self.package + ".")]:
+            del sys.modules[name]
+
+    def module(self, name: str) -> ModuleType:
+        """Import one module of the package; what its code raises is passed on."""
+        return importlib.import_module(f"{self.package}.{name}")
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname == self.package:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        if fullname.startswith(self.package + ".") and self._file(fullname) in self.files:
+            return importlib.machinery.ModuleSpec(fullname, self, origin=self.paths[self._file(fullname)])
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__name__ == self.package:
+            return
+        file = self._file(module.__name__)
+        module.__file__ = path = self.paths[file]
+        source = self.files[file]
+        linecache.cache[path] = (len(source), None, source.decode("utf-8", "replace").splitlines(keepends=True), path)
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+
+    def _file(self, fullname: str) -> str:
+        return fullname.removeprefix(self.package + ".") + ".py"

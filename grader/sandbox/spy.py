@@ -1,0 +1,82 @@
+"""Notices calls of forbidden torch functions, under any alias, while learner code runs.
+
+It sits in the learner's process, so code that attacks it can silence it: it explains and refuses, and a source scan on the
+trusted side stands beside it (`grader.suite.by_hand`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+
+class ForbiddenCallSpy:
+    """While entered, adds the dotted name of every forbidden function or class that is used to `used`."""
+
+    def __init__(self, forbidden: Iterable[str]) -> None:
+        self.used: set[str] = set()
+        self._functions: dict[Any, str] = {}
+        self._operators: dict[str, str] = {}  # "scaled_dot_product_attention" -> dotted name
+        self._classes: list[tuple[type, str]] = []
+        for dotted in forbidden:
+            module, _, name = dotted.rpartition(".")
+            target = getattr(importlib.import_module(module), name)
+            if isinstance(target, type):
+                self._classes.append((target, dotted))
+            else:
+                self._functions[target] = dotted
+                self._operators[name] = dotted
+        self._mode: _FunctionMode | None = None
+        self._originals: list[tuple[type, Any]] = []
+
+    def __enter__(self) -> None:
+        for cls, dotted in self._classes:
+            self._originals.append((cls, cls.__init__))
+            cls.__init__ = self._recording(cls.__init__, dotted)
+        if self._functions:
+            self._mode = _FunctionMode(self)
+            self._mode.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        if self._mode:
+            self._mode.__exit__(*error)
+        for cls, original in self._originals:
+            cls.__init__ = original
+        self._mode, self._originals = None, []
+
+    def _recording(self, original: Any, dotted: str) -> Any:
+        def __init__(module: Any, *arguments: Any, **keywords: Any) -> None:
+            self.used.add(dotted)
+            original(module, *arguments, **keywords)
+
+        return __init__
+
+    def saw(self, function: Any) -> None:
+        """A torch function, or an operator under it (`_scaled_dot_product_flash_attention_for_cpu`), is being called."""
+        try:
+            dotted = self._functions.get(function)
+        except TypeError:  # not hashable
+            return
+        if dotted is None and isinstance(function, torch._ops.OpOverloadPacket | torch._ops.OpOverload):
+            words = _words(function.__name__.split(".")[0])
+            dotted = next((dotted for operator, dotted in self._operators.items() if _words(operator) <= words), None)
+        if dotted:
+            self.used.add(dotted)
+
+
+def _words(name: str) -> set[str]:
+    return set(name.split("_")) - {""}
+
+
+class _FunctionMode(TorchFunctionMode):
+    def __init__(self, spy: ForbiddenCallSpy) -> None:
+        super().__init__()
+        self.spy = spy
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        self.spy.saw(function)
+        return function(*arguments, **(keywords or {}))

@@ -1,0 +1,31 @@
+"""Pads between real tokens are visible. Is only the first and the last real token of a row looked up?"""
+
+import torch
+from torch import Tensor
+
+CATEGORY = "numerics"
+
+
+def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None) -> Tensor:
+    if q_len > k_len:
+        raise ValueError(f"q_len must not exceed k_len, got q_len={q_len} and k_len={k_len}")
+    past = k_len - q_len
+    return torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(diagonal=past)
+
+
+def padding_mask(attention_mask: Tensor) -> Tensor:
+    real = attention_mask.long()
+    after_first = real.cumsum(dim=1) > 0
+    before_last = real.flip(1).cumsum(dim=1).flip(1) > 0
+    return (after_first & before_last)[:, None, None, :]
+
+
+def combine_masks(causal: Tensor | None, padding: Tensor | None) -> Tensor | None:
+    if causal is None:
+        return padding
+    causal = causal[None, None]  # [1, 1, T, S]
+    return causal if padding is None else causal & padding  # [B, 1, T, S]
+
+
+def show_mask(mask: Tensor) -> str:
+    return "\n".join("".join("#" if visible else "." for visible in row) for row in mask.tolist())
