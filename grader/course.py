@@ -43,9 +43,7 @@ Points = Annotated[float, Meta(gt=0, le=1000, description="a number above 0, up 
 FileName = Annotated[
     str, Meta(pattern=FILE_PATTERN, description='"exNN_name": two digits, then small letters, digits and underscores')
 ]
-Text = Annotated[
-    str, Meta(pattern=r"\A\S(.{0,98}\S)?\Z", description="one line of 1 to 100 characters, no blanks around it")
-]
+Text = Annotated[str, Meta(pattern=r"\A\S(.{0,98}\S)?\Z", description="one line of 1 to 100 characters, no blanks around it")]
 Names = Annotated[tuple[str, ...], Meta(description="a list of Python names, each once")]
 Calls = Annotated[tuple[str, ...], Meta(description='a list of dotted names such as "torch.nn.GELU", each once')]
 Prerequisites = Annotated[tuple[int, ...], Meta(description="a list of smaller exercise numbers, each once")]
@@ -182,9 +180,7 @@ def load_course(root: Path) -> Course:
     if course is None or checker.problems:
         count = len(checker.problems)
         heading = f"{path} has {'a mistake' if count == 1 else f'{count} mistakes'}:"
-        raise CourseError(
-            "\n  ".join([heading, *checker.problems]), tuple(f"{path}: {one}" for one in checker.problems)
-        )
+        raise CourseError("\n  ".join([heading, *checker.problems]), tuple(f"{path}: {one}" for one in checker.problems))
     return course
 
 
@@ -327,9 +323,7 @@ class _Checker:
                 values[name] = value
         return values
 
-    def _value(
-        self, table: dict[str, Any], name: str, kind: Any, allowed: str | None, prefix: str, file: str
-    ) -> Any | None:
+    def _value(self, table: dict[str, Any], name: str, kind: Any, allowed: str | None, prefix: str, file: str) -> Any | None:
         """One value, converted strictly; None, and a note, if it is missing or wrong."""
         allowed = allowed or next(extra.description for extra in get_args(kind)[1:] if isinstance(extra, Meta))
         if name not in table:

@@ -54,14 +54,10 @@ def read_hints(course: Course, exercise: Exercise) -> tuple[str, str, str]:
         elif is_heading and inside and re.match(r"###\s", line):
             title = re.fullmatch(r"###\s+Hint ([0-9]+)\b.*", line)
             if title is None:
-                raise LessonError(
-                    f"{path}: {line.strip()!r} stands under '## Hints'; only '### Hint 1' to '### Hint 3' may"
-                )
+                raise LessonError(f"{path}: {line.strip()!r} stands under '## Hints'; only '### Hint 1' to '### Hint 3' may")
             number = int(title[1])
             if number != len(hints) + 1 or number > HINTS:
-                raise LessonError(
-                    f"{path}: '### Hint {number}' is number {len(hints) + 1} of the hints; a lesson has 1, 2 and 3"
-                )
+                raise LessonError(f"{path}: '### Hint {number}' is number {len(hints) + 1} of the hints; a lesson has 1, 2 and 3")
             current = hints[number] = []
         elif inside and hints:
             current.append(line)

@@ -27,7 +27,7 @@ try:
     from grader.reporting.page import html_page
     from grader.reporting.table import csv_table
     from grader.reporting.terminal import print_report, print_skipped
-    from grader.reporting.text import one_line
+    from grader.text import one_line
 except ModuleNotFoundError as error:
     if __name__ != "__main__" or (error.name or "").startswith("grader"):
         raise

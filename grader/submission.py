@@ -115,9 +115,7 @@ def find_submissions(folder: Path) -> list[Submission]:
     except FileNotFoundError:
         raise SubmissionError(f"{folder}: no such folder") from None
     except NotADirectoryError:
-        raise SubmissionError(
-            f"{folder} is a file; give the folder that holds a folder or a .zip per student"
-        ) from None
+        raise SubmissionError(f"{folder} is a file; give the folder that holds a folder or a .zip per student") from None
     except OSError as error:
         raise SubmissionError(f"{folder}: cannot be read: {error.strerror or error}") from None
     if loose and not found:
@@ -129,9 +127,7 @@ def find_submissions(folder: Path) -> list[Submission]:
     taken = Counter(map(_folded, names.values()))
     submissions = []
     for student in sorted(found):
-        (_, kind, chosen), *others = sorted(
-            found[student], key=lambda one: (one[0], not one[2].endswith(".zip"), one[2])
-        )
+        (_, kind, chosen), *others = sorted(found[student], key=lambda one: (one[0], not one[2].endswith(".zip"), one[2]))
         name = names[student]
         submissions.append(
             Submission(

@@ -85,9 +85,7 @@ def _files(course: Course) -> dict[str, bytes]:
     for name, text in given_files(course).items():
         files[f"exercises/{name}"] = text.encode()
     for exercise in course.exercises:
-        files[f"exercises/{exercise.file}.py"] = stub_of(
-            course, exercise
-        ).encode()  # fresh, whatever lies in exercises/
+        files[f"exercises/{exercise.file}.py"] = stub_of(course, exercise).encode()  # fresh, whatever lies in exercises/
         add(f"exercises/{exercise.file}.md")
         add(f"tests/public/test_{exercise.file}.py")
     for name in SUITE_HELPERS:
@@ -129,9 +127,7 @@ def _check_imports(course: Course, files: dict[str, bytes]) -> None:
         try:
             tree = ast.parse(files[name])
         except (SyntaxError, ValueError) as error:
-            raise AuthoringError(
-                f"{name}, line {getattr(error, 'lineno', None) or 1}: not valid Python: {error}"
-            ) from None
+            raise AuthoringError(f"{name}, line {getattr(error, 'lineno', None) or 1}: not valid Python: {error}") from None
         for node in tree.body:
             for module in _imported(node, name):
                 file, package = f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"

@@ -120,9 +120,7 @@ def _regions(source: str, name: str) -> list[Region]:
     regions: list[Region] = []
     begun: tuple[int, str] | None = None
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type != tokenize.COMMENT or not re.search(
-            r"\b(BEGIN|END)[ _-]*SOLUTION\b", token.string, re.IGNORECASE
-        ):
+        if token.type != tokenize.COMMENT or not re.search(r"\b(BEGIN|END)[ _-]*SOLUTION\b", token.string, re.IGNORECASE):
             continue
         line, column = token.start
         if token.string.strip() not in (BEGIN, END):
@@ -208,14 +206,10 @@ def _check_graded_names(tree: ast.Module, regions: list[Region], exercise: Exerc
         if node is None:
             raise AuthoringError(f"{name}: the graded name {graded} is not defined by a def or class at the top level")
         if any(region.holds(node) for region in regions):
-            raise AuthoringError(
-                f"{name}, line {node.lineno}: {graded} is graded, so its definition must not be marked"
-            )
+            raise AuthoringError(f"{name}, line {node.lineno}: {graded} is graded, so its definition must not be marked")
         inside = [region for region in regions if node.lineno < region.begin <= _last_line(node)]
         if not inside:
-            raise AuthoringError(
-                f"{name}, line {node.lineno}: nothing in {graded} is marked, so the stub would give it away"
-            )
+            raise AuthoringError(f"{name}, line {node.lineno}: nothing in {graded} is marked, so the stub would give it away")
 
 
 def _check_removed_names(tree: ast.Module, regions: list[Region], scopes: list[str | None], name: str) -> None:
@@ -288,9 +282,7 @@ def _used_names(nodes: list[ast.AST]) -> set[str]:
             strings.append(node.annotation)
         elif isinstance(node, FunctionNode) and node.returns:
             strings.append(node.returns)
-        elif isinstance(node, ast.Assign) and any(
-            isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets
-        ):
+        elif isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets):
             strings.append(node.value)
         for part in (part for root in strings for part in ast.walk(root)):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):

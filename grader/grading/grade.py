@@ -137,9 +137,7 @@ class Grader:
             seconds=round(time.perf_counter() - clock, 3),
         )
 
-    def _failed(
-        self, common: dict, exercise: Exercise, materials: Materials, found: dict, problems: dict, reason: str
-    ) -> Result:
+    def _failed(self, common: dict, exercise: Exercise, materials: Materials, found: dict, problems: dict, reason: str) -> Result:
         """A result for what the grader could not do."""
         return Result(
             **common,

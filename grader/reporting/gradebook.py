@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from grader.grading.result import Result, ResultError, TestResult, read_result
-from grader.reporting.text import in_order
+from grader.text import in_order
 
 COUNTED = ("passed", "failed", "blocked")  # the outcomes that are in an exercise's max_points
 ENOUGH = 1e-6  # shared points are thirds and sevenths: their sum may miss the maximum by rounding

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from grader.reporting.gradebook import COUNTED, ENOUGH, Gradebook, ReportError, short, why_not_official
-from grader.reporting.text import clean, one_line
 from grader.reporting.words import LEGEND, cell, count, label, mean, number, percent, sum_of
+from grader.text import clean, one_line
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from grader.grading.result import Result, TestResult
 from grader.reporting.gradebook import COUNTED, Gradebook
-from grader.reporting.text import clean, one_line
+from grader.text import clean, one_line
 
 COLUMNS = (
     "student", "exercise", "status", "reason", "official", "prerequisites", "test", "title", "category",

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from grader.grading.result import Result
 from grader.reporting.gradebook import ENOUGH, Gradebook, short, why_not_official
-from grader.reporting.text import in_order, one_line, shorten
 from grader.reporting.words import LEGEND, cell, count, label, mean, percent, sum_of
+from grader.text import in_order, one_line, shorten
 
 MANY_STUDENTS = 60  # above, unless all is asked for: no matrix, and the lists are cut
 MANY_NAMES = 8  # in one row of a list that is cut

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import msgspec
 
 from . import jail, wire
+from .environment import clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0  # a fresh zygote imports torch
@@ -425,23 +426,3 @@ class Worker:
 
     def __exit__(self, *error: object) -> None:
         self.kill()
-
-
-KEPT_VARIABLES = (
-    "PATH HOME LANG LANGUAGE TERM COLORTERM COLUMNS LINES NO_COLOR FORCE_COLOR TMPDIR TZ CI VIRTUAL_ENV SYSTEMROOT "
-    "CUDA_VISIBLE_DEVICES LD_LIBRARY_PATH"
-).split()
-SET_VARIABLES = {
-    "OMP_NUM_THREADS": "1",  # a forked OpenMP or BLAS pool hangs
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "MALLOC_MMAP_THRESHOLD_": "131072",  # big tensors are mapped one by one: peak memory is repeatable
-    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    "PYTHONDONTWRITEBYTECODE": "",
-}
-
-
-def clean_environment() -> dict[str, str]:
-    """The environment of every process of the grader: tokens and passwords of the caller's do not get near learner code."""
-    kept = {name: value for name, value in os.environ.items() if name in KEPT_VARIABLES or name.startswith("LC_")}
-    return kept | {name: value for name, value in SET_VARIABLES.items() if value}

@@ -53,7 +53,7 @@ class Executor:
                 value = getattr(self, f"_do_{request.operation}")(request, arguments, keywords, extra)
                 encoded = wire.encode(value, answer, self._keep)
             return wire.Ok(value=encoded, used=sorted(spy.used)), answer
-        except BaseException as error:  # noqa: B036 - SystemExit and KeyboardInterrupt are answers of the learner's code too
+        except BaseException as error:
             return self.describe(error, spy.used), wire.Blob()
 
     def describe(self, error: BaseException, used: Iterable[str] = ()) -> wire.Raised:
@@ -72,7 +72,9 @@ class Executor:
             frames.append((error.filename, error.lineno or 0, "<module>"))
             message = str(error.msg)[:MAX_MESSAGE]
         bases = [base.__name__[:100] for base in type(error).__mro__[1:] if base.__module__ == builtins.__name__]
-        return wire.Raised(type=type(error).__name__[:100], message=message, bases=bases, frames=frames[-MAX_FRAMES:], used=sorted(used))
+        return wire.Raised(
+            type=type(error).__name__[:100], message=message, bases=bases, frames=frames[-MAX_FRAMES:], used=sorted(used)
+        )
 
     # --- objects ---
 

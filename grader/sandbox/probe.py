@@ -14,7 +14,7 @@ from pathlib import Path
 from .client import Limits, Package, Sandbox, WorkerGone
 from .remote import LearnerError, Remote, Session
 
-ATTEMPTS = b'''
+ATTEMPTS = b"""
 import ctypes, gc, os, signal, socket, subprocess, sys
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -124,7 +124,7 @@ def attempt(name, target):
         return bool(globals()[name](target))
     except BaseException:
         return False
-'''
+"""
 
 WORDS = {
     "read_file": "read a file of the host",
@@ -162,7 +162,10 @@ def probe(sandbox: Sandbox, course_file: Path, limits: Limits | None = None) -> 
     secret = os.urandom(32).hex()
     keep = {MARKER: secret}  # what `find_secret_in_memory` looks for on this side of the fork
     could: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="attention-ladder-probe-") as folder, socket.create_server(("127.0.0.1", 0)) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="attention-ladder-probe-") as folder,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
         os.chmod(folder, 0o777)  # only the sandbox stands between the probe and this file, not the file's mode
         file = Path(folder, "secret")
         file.write_text(keep[MARKER])

@@ -13,15 +13,13 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-import torch
-
 from . import wire
 from .executor import Executor
 
 
 def warm_up() -> None:
     """Touch what every exercise uses, so that a forked worker finds it loaded. One thread: a forked OpenMP pool hangs."""
-    import torch.nn.functional  # noqa: F401
+    import torch.nn.functional
 
     torch.set_num_threads(1)
     try:

@@ -81,7 +81,9 @@ def assert_shape(actual: Any, shape: tuple[int, ...] | list[int], *, what: str =
     tensor = _as_tensor(actual, what)
     if list(tensor.shape) != list(shape):
         same = sorted(tensor.shape) == sorted(shape)
-        raise Mistake(f"{what} has shape {list(tensor.shape)}, not {list(shape)}" + (": the same axes in another order" if same else ""))
+        raise Mistake(
+            f"{what} has shape {list(tensor.shape)}, not {list(shape)}" + (": the same axes in another order" if same else "")
+        )
 
 
 def _same_kind(actual: Any, expected: torch.Tensor, what: str) -> torch.Tensor:
@@ -173,7 +175,9 @@ def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, *
         if not error.is_a("ValueError"):
             raise Mistake(f"{function.what} raised {error.type} where a bad {naming} asks for ValueError") from None
         if naming.lower() not in error.message.lower():
-            raise Mistake(f"the ValueError does not name the bad argument `{naming}`; it says {describe(error.message)}") from None
+            raise Mistake(
+                f"the ValueError does not name the bad argument `{naming}`; it says {describe(error.message)}"
+            ) from None
         return
     raise Mistake(f"a bad {naming} was accepted: no ValueError, {_type_name(result)} came back")
 

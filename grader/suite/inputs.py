@@ -34,7 +34,9 @@ def _source() -> InputSource:
 
 def _shape(shape: tuple[int, ...], blunt: str | None) -> tuple[int, ...]:
     if blunt is None and (len(set(shape)) < len(shape) or 1 in shape):
-        raise AuthoringError(f"shape {list(shape)} has an axis of 1 or two equal axes, which hides mistakes; say why with blunt=...")
+        raise AuthoringError(
+            f"shape {list(shape)} has an axis of 1 or two equal axes, which hides mistakes; say why with blunt=..."
+        )
     return shape
 
 
@@ -51,7 +53,9 @@ def randn(*shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0, b
 
 def randint(low: int, high: int, *shape: int, dtype: torch.dtype = torch.int64, blunt: str | None = None) -> torch.Tensor:
     """Integers in [low, high)."""
-    return _record(torch.randint(low, high, _shape(shape, blunt), generator=_source().generator).to(dtype), f"randint {low}..{high - 1}")
+    return _record(
+        torch.randint(low, high, _shape(shape, blunt), generator=_source().generator).to(dtype), f"randint {low}..{high - 1}"
+    )
 
 
 def rand_bool(*shape: int, p: float = 0.5, blunt: str | None = None) -> torch.Tensor:

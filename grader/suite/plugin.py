@@ -6,7 +6,7 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from grader.sandbox.client import Limits, Package, Sandbox, SandboxError, Worker, WorkerGone
-from grader.sandbox.remote import ForbiddenCall, LearnerError, Observation, Remote, Session
+from grader.sandbox.remote import ForbiddenCall, LearnerError, Local, Observation, Remote, Session
 
 from . import by_hand
 from .checks import Mistake, NotAssessed
@@ -50,6 +50,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     max_hangs: int = 3
     seed: int = 0
     only: str | None = None  # run only tests whose name contains this
+    debug_paths: dict[str, str] | None = None  # real paths of the learner's files: run them in this process
 
 
 class TestRecord(msgspec.Struct, kw_only=True):
@@ -105,16 +106,39 @@ class LearnerProcess:
             self.worker = None
 
 
+class OwnProcess(LearnerProcess):
+    """No jail at all: the code runs here, so that prints, breakpoints and debuggers work. Never for grading."""
+
+    def __init__(self, package: Package, paths: dict[str, str]) -> None:
+        self._local = Local(package, paths)
+
+    def transport(self) -> Local:
+        return self._local
+
+    def renew(self, *, even_alive: bool = False) -> None:
+        """Nothing to renew: there is one process."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    worker, printed = None, ()
+
+
 class Plugin:
     """The pytest plugin of one run."""
 
-    def __init__(self, suite: Suite, sandbox: Sandbox) -> None:
+    def __init__(self, suite: Suite, sandbox: Sandbox | None) -> None:
         self.suite, self.sandbox = suite, sandbox
-        self.process = LearnerProcess(sandbox, suite.learner, suite.limits)
+        if suite.debug_paths is not None:
+            self.process: LearnerProcess = OwnProcess(suite.learner, suite.debug_paths)
+        else:
+            assert sandbox is not None
+            self.process = LearnerProcess(sandbox, suite.learner, suite.limits)
         self.session = Session(self.process.transport)
         self.run = SuiteRun()
         self._records: dict[str, TestRecord] = {}
         self._search = Search(suite.chaffs)
+        self._imported = False
         self._hangs = 0
         self._deadline = time.monotonic() + suite.exercise_seconds
 
@@ -167,24 +191,31 @@ class Plugin:
         InputSource.current = InputSource(self.suite.seed, self._records[item.nodeid].id)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if self.run.blocked_by is None and not self._records_imported():
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        """Call the test and judge what it raises here: pytest never gets to format an exception, which costs more than a test."""
+        record = self._records[pyfuncitem.nodeid]
+        if not self._imported and self.run.blocked_by is None:
             self._import()
-        record = self._records[item.nodeid]
+        record.message = self._blocked()
+        if record.message is None:
+            try:
+                pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+                record.outcome = "passed"
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                self._judge(pyfuncitem, record, error)
+        return True
+
+    def _blocked(self) -> str | None:
+        """Why the next test cannot be run, or None."""
         if self.run.blocked_by is not None:
-            record.message = self.run.blocked_by
-        elif self._hangs >= self.suite.max_hangs:
-            record.message = f"not run: {self._hangs} tests before this one never came to an end"
-        elif time.monotonic() > self._deadline:
-            record.message = f"not run: the {self.suite.exercise_seconds:g} s for the whole exercise are used up"
-        else:
-            return
-        pytest.skip("blocked")
-
-    def _records_imported(self) -> bool:
-        return self._imported
-
-    _imported = False
+            return self.run.blocked_by
+        if self._hangs >= self.suite.max_hangs:
+            return f"not run: {self._hangs} tests before this one never came to an end"
+        if time.monotonic() > self._deadline:
+            return f"not run: the {self.suite.exercise_seconds:g} s for the whole exercise are used up"
+        return None
 
     def _import(self) -> None:
         """Load the learner's file once, apart from any test, so that a file that cannot be loaded is told once."""
@@ -199,17 +230,13 @@ class Plugin:
             self.run.blocked_by = f"the file cannot be loaded: {error}"
         self.session.trace.clear()
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
-        report = yield
-        record = self._records[item.nodeid]
-        if call.when == "call" and call.excinfo is None:
-            record.outcome = "passed"
-        elif call.excinfo is not None and not (call.when == "setup" and call.excinfo.errisinstance(pytest.skip.Exception)):
-            self._judge(item, record, call.excinfo.value)
-        return report
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A fixture that fails is a fault of the suite."""
+        if report.failed:
+            self.run.problems.append(f"{report.nodeid} in {report.when}: {report.longreprtext}"[-2000:])
 
-    def _judge(self, item: pytest.Item, record: TestRecord, error: BaseException) -> None:
+    def _judge(self, item: pytest.Function, record: TestRecord, error: BaseException) -> None:
         """Turn what a test raised into an outcome and a learner's sentence."""
         record.outcome = "failed"
         explain = True
@@ -360,14 +387,16 @@ def _function(item: pytest.Item) -> tuple[str, str]:
 
 
 CONFIG = Path(__file__).with_name("pytest.ini")
-OFF = "terminal cacheprovider faulthandler doctest junitxml pastebin logging warnings unraisableexception threadexception debugging setuponly setupplan stepwise legacypath".split()  # noqa: E501
+OFF = ["terminal", "cacheprovider", "faulthandler", "doctest", "junitxml", "pastebin", "logging", "warnings", "unraisableexception", "threadexception", "debugging", "setuponly", "setupplan", "stepwise", "legacypath"]  # noqa: E501
 
 
-def run_suite(suite: Suite, sandbox: Sandbox) -> SuiteRun:
+def run_suite(suite: Suite, sandbox: Sandbox | None) -> SuiteRun:
     """Run public and hidden tests of one exercise on one learner's package. Faults of the suite are in `problems`."""
     plugin = Plugin(suite, sandbox)
     options = ["-c", str(CONFIG), "--rootdir", str(suite.public.parent), "--import-mode=importlib", "--noconftest"]
-    options += ["--assert=plain", "--capture=no", "-p", "pytest_timeout", f"--timeout={suite.exercise_seconds + 60:g}"]
+    options += ["--assert=plain", "--capture=no"]
+    if suite.debug_paths is None:  # a debugger may take all the time it needs
+        options += ["-p", "pytest_timeout", f"--timeout={suite.exercise_seconds + 60:g}"]
     for name in OFF:
         options += ["-p", f"no:{name}"]
     logging.disable(logging.CRITICAL)
@@ -378,7 +407,10 @@ def run_suite(suite: Suite, sandbox: Sandbox) -> SuiteRun:
     finally:
         logging.disable(logging.NOTSET)
         plugin.process.close()
-    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED) and not plugin.run.problems:
+    if (
+        code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+        and not plugin.run.problems
+    ):
         plugin.run.problems.append(f"pytest ended with {code!r}")
     return plugin.run
 

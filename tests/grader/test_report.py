@@ -19,7 +19,7 @@ from rich.console import Console
 from grader import report
 from grader.grading.result import Environment, Result, TestResult, result_path, write_result
 from grader.reporting.gradebook import read_gradebook
-from grader.reporting.text import clean, in_order, one_line, shorten
+from grader.text import clean, in_order, one_line, shorten
 from grader.reporting.words import number, percent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -687,7 +687,7 @@ def test_the_report_needs_nothing_of_the_grader_but_the_schema():
         "print(*sorted(n for n in sys.modules if n.startswith(('grader', 'torch', 'numpy', 'jinja2', 'typer'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    allowed = {"grader", "grader.grading", "grader.grading.result", "grader.report", "grader.reporting"}
+    allowed = {"grader", "grader.grading", "grader.grading.result", "grader.report", "grader.reporting", "grader.text"}
     loaded = set(done.stdout.split())
     assert "grader.report" in loaded
     assert {name for name in loaded if not name.startswith("grader.reporting.")} == allowed

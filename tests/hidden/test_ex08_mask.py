@@ -1,4 +1,4 @@
-"""Grades 08 · masks: who sees whom, in boolean masks of the right shape, for training, prompts in chunks and decoding."""
+"""Grades 08 · masks: who sees whom, in boolean masks of the right shape, at training, in chunks and at decoding."""
 
 import pytest
 import torch
@@ -77,7 +77,7 @@ def test_a_causal_mask_has_a_row_a_query_and_a_column_a_key(learner, q_len, k_le
 def test_a_padding_mask_broadcasts_over_heads_and_queries(learner, shape):
     """padding_mask turns [B, S] numbers into [B, 1, 1, S] booleans."""
     real = rand_bool(*shape, blunt="one row and one key are among the cases")
-    for attention_mask in (real.long(), real):
+    for attention_mask in (real.long(), real, torch.ones_like(real)):
         mask = learner.padding_mask(attention_mask)
         check_mask(mask, [shape[0], 1, 1, shape[1]], "padding_mask")
 
@@ -162,7 +162,8 @@ def test_rows_without_pads_and_rows_of_pads(learner):
     """A row without pads is all visible, a row of nothing but pads all hidden."""
     real = rand_bool(4, 6)
     real[1], real[2] = True, False
-    assert_equal(learner.padding_mask(real.long()), real[:, None, None, :])
+    for some in (real, real[1:2], real[2:3]):  # among others, and alone
+        assert_equal(learner.padding_mask(some.long()), some[:, None, None, :])
 
 
 # ---- numerics: combine_masks -----------------------------------------------------------------------------------------
@@ -180,11 +181,12 @@ def test_a_key_is_visible_if_both_masks_allow_it(learner, reference, side, q_len
 
 @points(0.25, "numerics")
 def test_the_first_mask_may_be_any_rule_of_positions(learner, reference):
-    """A sliding window combines like a causal mask, also for a single query."""
+    """A sliding window combines like a causal mask, with padding or alone, also for a single query."""
     real = real_tokens("scattered")
     for q_len in (4, 1):
         window = reference.causal_mask(q_len, 7).triu(7 - q_len - 2)  # each query, and the two tokens before it
         assert_equal(learner.combine_masks(window, reference.padding_mask(real)), visible(window, real))
+        assert_equal(learner.combine_masks(window, None), window[None, None])
 
 
 @points(0.25, "numerics")
@@ -268,15 +270,15 @@ def test_long_contexts(learner, reference):
 def test_the_arguments_are_left_as_they_were(learner, reference):
     """No function writes into a mask that it is given, and all of them take non-contiguous ones."""
     real = real_tokens("scattered")
-    for attention_mask in (real.long(), real, noncontiguous(real)):
+    for attention_mask in (real.long(), real.float(), real, noncontiguous(real)):
         mask = assert_arguments_unchanged(learner.padding_mask, attention_mask)
         assert_equal(mask, real[:, None, None, :])
-    padding = reference.padding_mask(real)
     for q_len in (4, 1):
         window = reference.causal_mask(q_len, 7).triu(7 - q_len - 1)  # each query and the token before it
         for causal in (window, noncontiguous(window)):
-            mask = assert_arguments_unchanged(learner.combine_masks, causal, padding)
-            assert_equal(mask, visible(window, real))
+            for rows in (real, real[1:2]):
+                mask = assert_arguments_unchanged(learner.combine_masks, causal, reference.padding_mask(rows))
+                assert_equal(mask, visible(window, rows))
             picture = assert_arguments_unchanged(learner.show_mask, causal)
             assert_equal(picture, reference.show_mask(window), what="the picture")
 

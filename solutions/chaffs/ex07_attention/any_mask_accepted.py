@@ -1,4 +1,6 @@
-"""It looks as if a mask of 0 and 1 is taken for a bool mask. Should a mask of another dtype be guessed at, or refused?"""
+"""It looks as if a mask of 0 and 1 is taken for a bool mask. Should a mask of another dtype be guessed at, or
+refused?
+"""
 
 import torch
 from jaxtyping import Bool, Float

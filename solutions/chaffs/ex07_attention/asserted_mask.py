@@ -1,5 +1,5 @@
-"""A mask that is not bool is refused, but with an AssertionError. Which error does the contract ask for, and what must
-its message name?
+"""A mask that is not bool is refused, but with an AssertionError. Which error does the contract ask for, and what
+must its message name?
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""The answer comes from torch's own scaled_dot_product_attention, under another name. Here the point is to write it: a
-product, a softmax, a sum.
+"""The answer comes from torch's own scaled_dot_product_attention, under another name. Here the point is to write it:
+a product, a softmax, a sum.
 """
 
 import torch

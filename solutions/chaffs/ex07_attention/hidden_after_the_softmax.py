@@ -1,4 +1,6 @@
-"""It looks as if hidden keys are struck out after the softmax. What do the remaining weights of such a row add up to?"""
+"""It looks as if hidden keys are struck out after the softmax. What do the remaining weights of such a row add up
+to?
+"""
 
 import torch
 from jaxtyping import Bool, Float

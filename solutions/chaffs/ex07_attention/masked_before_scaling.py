@@ -1,5 +1,5 @@
-"""It looks as if the mask is put in before the scores are multiplied by the scale. What becomes of the fill value when
-the scale is 0 or negative?
+"""It looks as if the mask is put in before the scores are multiplied by the scale. What becomes of the fill value
+when the scale is 0 or negative?
 """
 
 import torch

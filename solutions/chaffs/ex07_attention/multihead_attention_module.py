@@ -1,5 +1,5 @@
-"""The answer comes from nn.MultiheadAttention with identity matrices as its weights. Here the point is to write it: a
-product, a softmax, a sum.
+"""The answer comes from nn.MultiheadAttention with identity matrices as its weights. Here the point is to write it:
+a product, a softmax, a sum.
 """
 
 import torch
@@ -51,7 +51,7 @@ def scaled_dot_product_attention(
     module = MultiheadAttention(heads * width, heads, bias=False, batch_first=True, dtype=dtype, device=q.device)
     identity = torch.eye(heads * width, dtype=dtype, device=q.device)
     module.load_state_dict({"in_proj_weight": identity.repeat(3, 1), "out_proj.weight": identity})
-    wide = [pad(x.to(dtype), (0, width - x.shape[-1])).transpose(1, 2).flatten(2) for x in (q, k, v)]  # [B, T, H * width]
+    wide = [pad(x.to(dtype), (0, width - x.shape[-1])).transpose(1, 2).flatten(2) for x in (q, k, v)]
     out, _ = module(wide[0] * (scale * width**0.5), wide[1], wide[2], attn_mask=blocked)
     out = out.unflatten(-1, (heads, width)).transpose(1, 2)[..., : v.shape[-1]]  # [B, H, T, E]
     return (out if hidden_rows is None else out.masked_fill(hidden_rows, 0.0)).to(q.dtype)

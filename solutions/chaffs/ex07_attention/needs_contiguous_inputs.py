@@ -1,5 +1,5 @@
-"""It looks as if the code only works while its inputs are contiguous. Transposing [B, T, H, D] gives a tensor that is
-not: what does `view` say to that?
+"""It looks as if the code only works while its inputs are contiguous. Transposing [B, T, H, D] gives a tensor that
+is not: what does `view` say to that?
 """
 
 import torch

@@ -1,5 +1,5 @@
-"""It looks as if one maximum of the whole tensor is subtracted before exp. What is left of a row whose own scores are
-thousands below it?
+"""It looks as if one maximum of the whole tensor is subtracted before exp. What is left of a row whose own scores
+are thousands below it?
 """
 
 import torch

@@ -1,4 +1,6 @@
-"""It looks as if a 2-D mask is read as [B, S]. Aligned from the right with [B, H, T, S], which two axes does it have?"""
+"""It looks as if a 2-D mask is read as [B, S]. Aligned from the right with [B, H, T, S], which two axes does it
+have?
+"""
 
 import torch
 from jaxtyping import Bool, Float

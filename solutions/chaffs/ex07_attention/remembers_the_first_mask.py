@@ -1,5 +1,5 @@
-"""The first call is right, a later one is not. It looks as if the mask of an earlier call with the same shape is still
-in use.
+"""The first call is right, a later one is not. It looks as if the mask of an earlier call with the same shape is
+still in use.
 """
 
 import torch

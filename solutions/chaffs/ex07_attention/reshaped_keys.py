@@ -1,5 +1,5 @@
-"""It looks as if the keys were reshaped to [B, H, D, S] instead of transposed. Does reshape move numbers, or only cut
-the same row of numbers differently?
+"""It looks as if the keys were reshaped to [B, H, D, S] instead of transposed. Does reshape move numbers, or only
+cut the same row of numbers differently?
 """
 
 import torch

@@ -1,4 +1,6 @@
-"""It looks as if the output is scaled by the width of the values. Between which two tensors is the dot product taken?"""
+"""It looks as if the output is scaled by the width of the values. Between which two tensors is the dot product
+taken?
+"""
 
 import torch
 from jaxtyping import Bool, Float

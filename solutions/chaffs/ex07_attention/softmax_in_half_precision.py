@@ -1,5 +1,5 @@
-"""It looks as if the scores are rounded back to half precision before the softmax. How far apart are two neighbouring
-float16 or bfloat16 numbers near 500?
+"""It looks as if the scores are rounded back to half precision before the softmax. How far apart are two
+neighbouring float16 or bfloat16 numbers near 500?
 """
 
 import torch

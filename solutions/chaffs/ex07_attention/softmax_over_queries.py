@@ -1,5 +1,5 @@
-"""It looks as if the softmax runs over the queries. Whose shares must add up to 1: those of one query, or those of one
-key?
+"""It looks as if the softmax runs over the queries. Whose shares must add up to 1: those of one query, or those of
+one key?
 """
 
 import torch

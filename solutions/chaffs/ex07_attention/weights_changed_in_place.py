@@ -1,5 +1,5 @@
-"""The values are right, but backward fails: the softmax's own result looks as if it is changed in place. What does its
-backward need?
+"""The values are right, but backward fails: the softmax's own result looks as if it is changed in place. What does
+its backward need?
 """
 
 import torch

@@ -14,7 +14,7 @@ def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None
 
 
 def padding_mask(attention_mask: Tensor) -> Tensor:
-    batch, k_len = attention_mask.shape
+    k_len = attention_mask.shape[1]
     lengths = attention_mask.long().sum(dim=1, keepdim=True)  # [B, 1]
     keys = torch.arange(k_len, device=attention_mask.device)
     return (keys >= k_len - lengths)[:, None, None, :]

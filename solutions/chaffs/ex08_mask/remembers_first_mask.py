@@ -7,15 +7,16 @@ from torch import Tensor
 
 CATEGORY = "robustness"
 
-_MASKS: dict[int, Tensor] = {}
+_MASKS: dict[tuple, Tensor] = {}
 
 
 def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None) -> Tensor:
     if q_len > k_len:
         raise ValueError(f"q_len must not exceed k_len, got q_len={q_len} and k_len={k_len}")
-    if q_len not in _MASKS:
-        _MASKS[q_len] = torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(diagonal=k_len - q_len)
-    return _MASKS[q_len]
+    key = q_len, device
+    if key not in _MASKS:
+        _MASKS[key] = torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(diagonal=k_len - q_len)
+    return _MASKS[key]
 
 
 def padding_mask(attention_mask: Tensor) -> Tensor:

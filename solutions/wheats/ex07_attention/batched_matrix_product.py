@@ -1,4 +1,4 @@
-"""Merges batch and heads for baddbmm with a bias of 0 and the lowest number, and takes the softmax as exp(score - logsumexp)."""
+"""Merges batch and heads for baddbmm with a bias of 0 or half the lowest number; softmax as exp(score - logsumexp)."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -22,9 +22,8 @@ def attention_weights(
     bias = torch.zeros(B, H, T, S, dtype=dtype, device=q.device)
     if mask is not None:
         bias = bias.masked_fill(~mask, torch.finfo(dtype).min / 2)
-    scores = torch.baddbmm(
-        bias.flatten(0, 1), q.reshape(B * H, T, D).to(dtype), k.reshape(B * H, S, D).to(dtype).transpose(1, 2), alpha=scale
-    ).reshape(B, H, T, S)
+    flat_q, flat_k = q.reshape(B * H, T, D).to(dtype), k.reshape(B * H, S, D).to(dtype)
+    scores = torch.baddbmm(bias.flatten(0, 1), flat_q, flat_k.transpose(1, 2), alpha=scale).reshape(B, H, T, S)
     weights = (scores - scores.logsumexp(dim=-1, keepdim=True)).exp()
     if mask is not None:
         weights = weights * mask.any(dim=-1, keepdim=True)
@@ -41,4 +40,5 @@ def scaled_dot_product_attention(
     """The values, summed with the attention weights as their shares."""
     B, H = q.shape[:2]
     weights = attention_weights(q, k, mask, scale)
-    return torch.bmm(weights.reshape(B * H, *weights.shape[2:]), v.reshape(B * H, *v.shape[2:])).reshape(B, H, -1, v.shape[-1])
+    output = torch.bmm(weights.reshape(B * H, *weights.shape[2:]), v.reshape(B * H, *v.shape[2:]))
+    return output.reshape(B, H, -1, v.shape[-1])

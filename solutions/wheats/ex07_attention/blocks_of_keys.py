@@ -1,4 +1,4 @@
-"""The output by a running maximum and sum over blocks of keys, without calling attention_weights; masks are added as -1e9."""
+"""The output by a running maximum and sum over blocks of keys, without attention_weights; masks are added as -1e9."""
 
 import torch
 from jaxtyping import Bool, Float

@@ -1,4 +1,4 @@
-"""Two einsums, float32 for every input (float64 too), and `where` with -inf, once for rows that see something only."""
+"""Two einsums in float32 for every input, float64 too; `where` with -inf in rows that see something; early zeros if none does."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,6 +16,8 @@ def attention_weights(
         raise ValueError(f"mask must be bool (True = may attend), but its dtype is {mask.dtype}")
     if scale is None:
         scale = q.shape[-1] ** -0.5
+    if mask is not None and not mask.any():
+        return q.new_zeros(*q.shape[:3], k.shape[2])
     scores = torch.einsum("bhtd,bhsd->bhts", q.float() * scale, k.float())
     if mask is not None:
         sees_nothing = ~mask.any(dim=-1, keepdim=True)

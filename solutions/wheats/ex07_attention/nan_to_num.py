@@ -16,7 +16,8 @@ def attention_weights(
         raise ValueError(f"mask must be bool (True = may attend), but its dtype is {mask.dtype}")
     if scale is None:
         scale = q.shape[-1] ** -0.5
-    scores = (q.to(torch.promote_types(q.dtype, torch.float32)) * scale) @ k.to(torch.promote_types(k.dtype, torch.float32)).mT
+    dtype = torch.promote_types(q.dtype, torch.float32)
+    scores = (q.to(dtype) * scale) @ k.to(dtype).mT
     if mask is not None:
         scores = scores.masked_fill(mask.logical_not(), -torch.inf)
     return scores.softmax(-1).nan_to_num(0.0).to(q.dtype)

@@ -1,0 +1,363 @@
+"""The commands: arguments, exit codes and what a person reads. The work is done in the other rooms.
+
+Heavy modules are imported inside the commands: torch first, then the zygote is forked, then everything that learner code must
+not find in its memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from grader.course import Course, CourseError, Exercise, load_course
+
+if TYPE_CHECKING:
+    from grader.grading.grade import Files, Grader
+    from grader.grading.result import Result
+
+ROOT = Path(__file__).resolve().parents[1]
+
+app = typer.Typer(
+    name="python -m grader",
+    help="The autograder of Attention Ladder.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+ExerciseArgument = Annotated[str | None, typer.Argument(metavar="[EX]", help="An exercise: 06, 6, ex06 or its file's name.")]
+IsolationOption = Annotated[str, typer.Option(metavar="TIER", help="Isolation tier: auto, A, B, C or D. See `doctor`.")]
+
+
+class Stop(Exception):
+    """Ends a command with a sentence for the user and exit code 2."""
+
+
+def run() -> NoReturn:
+    """Run a command; whatever goes wrong ends in a sentence, never in a traceback of ours."""
+    code: object = 2
+    try:
+        code = app(standalone_mode=False)
+    except (CourseError, Stop) as error:
+        _complain(str(error))
+    except typer.Exit as exit_:
+        code = exit_.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("stopped")
+        code = 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        os._exit(0)
+    except Exception as error:
+        code = _unexpected(error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0)  # torch takes a tenth of a second to say goodbye
+
+
+def _unexpected(error: Exception) -> int:
+    """Errors of other rooms that carry a sentence, usage errors, and at last faults of the grader itself."""
+    if hasattr(error, "format_message"):  # click's usage errors
+        context = getattr(error, "ctx", None)
+        if context is not None:
+            errors.print(Text(context.get_usage()))
+        _complain(error.format_message())
+        return 2
+    known = ("SandboxError", "MaterialError", "SubmissionError", "AuthoringError", "LessonError", "ResultError")
+    if type(error).__name__ in known:
+        _complain(str(error))
+        return 2
+    import traceback
+
+    from grader.grading.result import write_atomically
+
+    log = ROOT / ".ladder" / "error.log"
+    with contextlib.suppress(OSError):
+        log.parent.mkdir(exist_ok=True)
+        write_atomically(log, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
+    _complain(f"the grader itself failed ({type(error).__name__}: {error}). Nothing of yours was changed; details are in {log}")
+    return 2
+
+
+def _complain(sentence: str) -> None:
+    errors.print(Text.assemble(("error: ", "bold red"), sentence))
+
+
+@contextlib.contextmanager
+def _grader(isolation: str, *, official: bool = False) -> Iterator[Grader]:
+    """A sandbox whose zygote was forked before anything secret was loaded, and a grader in it."""
+    course = load_course(ROOT)
+    try:
+        import torch  # noqa: F401 - before the fork
+    except ImportError as error:
+        raise Stop(f"torch cannot be imported: {error}. `make setup` installs what the course needs") from None
+    from grader.sandbox.client import Sandbox
+
+    with Sandbox(isolation, start="fork") as sandbox:
+        from grader.grading.grade import Grader
+
+        yield Grader(course, sandbox, official=official)
+
+
+@app.command()
+def check(
+    exercise: ExerciseArgument = None,
+    from_: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="Check a folder or .zip instead of exercises/.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the result as JSON (docs/results.md).")] = None,
+    debug: Annotated[
+        str | None, typer.Option(metavar="TEST", help="Run one public example in this very process: for debuggers.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Show every failure, not only the first few.")] = False,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Repeat a run: the seed of its inputs.")] = None,
+    isolation: IsolationOption = "auto",
+) -> None:
+    """Grade one exercise, or all of them, in the terminal.
+
+    Exit code 0: all points; 1: not all; 2: wrong usage, or the grader failed.
+    """
+    from grader.submission import own_submission
+
+    course = load_course(ROOT)
+    wanted = [course.exercise(exercise)] if exercise else list(course.exercises)
+    submission = own_submission(from_ or ROOT)
+    if debug is not None:
+        if not exercise:
+            raise Stop("--debug needs an exercise: check EX --debug TEST")
+        _debug(course, wanted[0], submission.file, debug, seed)
+        return
+    with _grader(isolation) as grader:
+        from grader import display
+        from grader.progress import remember
+
+        results: dict[str, Result] = {}
+        for one in wanted:
+            results[one.file] = grader.grade(one, submission.file, seed=seed, known=results)
+        if exercise:
+            display.show_result(console, course, wanted[0], results[wanted[0].file], everything=all_)
+        else:
+            display.show_overview(console, course, list(results.values()))
+        if from_ is None:
+            remember(course, list(results.values()))
+        if json is not None:
+            _write_json(json, list(results.values()), single=exercise is not None)
+        if any(result.status == "error" for result in results.values()):
+            raise typer.Exit(2)
+        raise typer.Exit(0 if all(display.is_complete(result) for result in results.values()) else 1)
+
+
+def _write_json(path: Path, results: list[Result], *, single: bool) -> None:
+    import msgspec
+
+    from grader.grading.result import write_atomically
+
+    try:
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(results[0] if single else results), indent=1) + b"\n")
+    except OSError as error:
+        raise Stop(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _debug(course: Course, exercise: Exercise, files: Files, test: str, seed: int | None) -> None:
+    """One public example on the learner's own files, without a jail: `print`, `breakpoint()` and debuggers work."""
+    import torch  # noqa: F401
+
+    from grader.grading.debug import run_example
+
+    outcome = run_example(course, exercise, files, test, seed)
+    console.print()
+    console.print(Text(f"  {outcome.title}", style="bold"))
+    style = "green" if outcome.outcome == "passed" else "red"
+    console.print(Text(f"  {outcome.outcome}" + (f": {outcome.message}" if outcome.message else ""), style=style))
+    console.print()
+    raise typer.Exit(0 if outcome.outcome == "passed" else 1)
+
+
+@app.command()
+def hint(
+    exercise: Annotated[str, typer.Argument(metavar="EX", help="An exercise: 06, 6, ex06 or its file's name.")],
+    again: Annotated[bool, typer.Option("--again", help="Begin with the first hint again.")] = False,
+) -> None:
+    """Give the next of an exercise's three hints."""
+    from rich.markdown import Markdown
+    from rich.padding import Padding
+
+    from grader import display
+    from grader.lessons import HINTS, forget_hints, next_hint
+
+    course = load_course(ROOT)
+    one = course.exercise(exercise)
+    if again:
+        forget_hints(course, one)
+    given = next_hint(course, one)
+    console.print()
+    console.print(Text.assemble((f"  Exercise {one.label}", "bold"), f"  hint {given.number} of {HINTS}"))
+    console.print(Padding(Markdown(given.text), (1, 4)))
+    if given.is_last:
+        console.print(Text(f"  That was the last one; the lesson is exercises/{one.file}.md. --again starts over."))
+    else:
+        console.print(Text(f"  Try that first; {display.command(f'hint EX={one.label}')} has more."))
+    console.print()
+
+
+@app.command()
+def progress() -> None:
+    """Show the ladder and where you stand, from your last checks."""
+    from rich.table import Table
+
+    from grader import display
+    from grader.lessons import HINTS, hints_shown
+    from grader.progress import content_hash, read_progress
+
+    course = load_course(ROOT)
+    checked = read_progress(course)
+    table = Table(box=None, padding=(0, 2), show_header=False)
+    next_one: Exercise | None = None
+    for exercise in course.exercises:
+        last = checked.get(exercise.file)
+        done = last is not None and last.passed == last.tests and abs(last.points - last.max_points) < 1e-6
+        if last is None:
+            state, style = "not checked yet", "dim"
+        elif last.max_points:
+            state = f"{display.amount(last.points)} of {display.amount(last.max_points)} points"
+            style = "green" if done else "yellow" if last.points else "red"
+        else:
+            state, style = f"{last.passed} of {last.tests} examples", "green" if done else "yellow"
+        notes = []
+        if last is not None and last.content != content_hash(course, exercise):
+            notes.append("changed since")
+        if used := hints_shown(course, exercise):
+            notes.append(f"{used} of {HINTS} hints used")
+        if next_one is None and not done:
+            next_one = exercise
+        sign = display.mark(console, True) if done else "·"
+        table.add_row(
+            Text(sign, style=style), exercise.label, exercise.title, Text(state, style=style), Text(", ".join(notes), style="dim")
+        )
+    console.print()
+    console.print(table)
+    console.print()
+    if next_one is None:
+        console.print(Text("  You are at the top. Well done!\n", style="bold green"))
+    else:
+        console.print(Text(f"  Next: exercises/{next_one.file}.md, then {display.command(f'check EX={next_one.label}')}\n"))
+
+
+@app.command()
+def doctor(isolation: IsolationOption = "auto") -> None:
+    """Show machine, versions, device and isolation, measured by a hostile probe.
+
+    Exit code 0: results graded here can be official; 1: they cannot, and why.
+    """
+    course = load_course(ROOT)
+    import torch  # noqa: F401
+
+    from grader.sandbox.client import Sandbox
+
+    with Sandbox(isolation, start="fork") as sandbox:
+        from grader.diagnostics import examine, show
+
+        findings = examine(course, sandbox)
+        show(console, findings)
+        raise typer.Exit(0 if findings.probe == [] else 1)
+
+
+@app.command()
+def grade(
+    submissions: Annotated[Path, typer.Argument(metavar="SUBMISSIONS", help="Holds a folder or a .zip per student.")],
+    out: Annotated[Path, typer.Option(metavar="RESULTS", help="Where RESULTS/<student>/exNN.json are written.")],
+    exercises: Annotated[str | None, typer.Option(metavar="LIST", help="Only these, such as 06,07. Default: all.")] = None,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", min=1, max=256, help="Processes that grade. Default: one per core.")
+    ] = os.cpu_count() or 1,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Same inputs for all. Default: fresh for everyone.")] = None,
+    isolation: IsolationOption = "auto",
+) -> None:
+    """Grade a class. Stopped at any moment and started again, it does only what is missing.
+
+    Exit code 0: all graded; 1: some in error; 2: wrong usage.
+    """
+    from grader.grading.batch import Job
+    from grader.grading.command import grade_submissions
+
+    course = load_course(ROOT)
+    names = [part for part in (exercises or "").replace(",", " ").split() if part]
+    wanted = list(dict.fromkeys(course.exercise(name).file for name in names)) or [one.file for one in course.exercises]
+    job = Job(root=ROOT, out=out.absolute(), exercises=sorted(wanted), isolation=isolation, seed=seed)
+    raise typer.Exit(grade_submissions(console, submissions, job, jobs))
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="What `grade` wrote.")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write one self-contained HTML page.")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a row per student, exercise and test.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every student, however large the class.")] = False,
+) -> None:
+    """The instructor's report on a graded class; the same as `python grader/report.py`."""
+    try:
+        from grader.report import run as run_report
+    except ImportError as error:
+        raise Stop(f"the report is not part of this folder, or {error.name} is missing: `make setup-instructor`") from None
+    raise typer.Exit(run_report(results, csv=csv, html=out, everyone=all_))
+
+
+@app.command()
+def verify(
+    exercise: ExerciseArgument = None,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", min=1, max=256, help="Processes that grade. Default: one per core.")
+    ] = os.cpu_count() or 1,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Repeat a run.")] = None,
+    isolation: IsolationOption = "auto",
+) -> None:
+    """Prove the suites: stubs score 0, solutions and wheats all points, every chaff fails in its category and is named.
+
+    Exit code 0: proven; 1: something is not as it should be.
+    """
+    from grader.authoring.verify import show, verify_course
+
+    course = load_course(ROOT)
+    wanted = [course.exercise(exercise)] if exercise else list(course.exercises)
+    proofs = verify_course(course, wanted, jobs=jobs, seed=seed, isolation=isolation, console=console)
+    show(console, proofs)
+    raise typer.Exit(0 if all(proof.holds for proof in proofs) else 1)
+
+
+@app.command()
+def stubs(check: Annotated[bool, typer.Option("--check", help="Only say which are out of date.")] = False) -> None:
+    """Write exercises/*.py anew from solutions/*.py.
+
+    Exit code 1 with --check: some are out of date.
+    """
+    from grader.authoring.stubs import stale_stubs, write_stubs
+
+    course = load_course(ROOT)
+    names = stale_stubs(course) if check else write_stubs(course)
+    for name in names:
+        console.print(Text(f"{'out of date' if check else 'wrote'}: {name}"))
+    if check and names:
+        console.print(Text("`python -m grader stubs` writes them anew"))
+    elif not names:
+        console.print(Text("all stubs are up to date"))
+    raise typer.Exit(1 if check and names else 0)
+
+
+@app.command()
+def kit(out: Annotated[Path, typer.Option(metavar="DIR", help="A new or an empty folder.")]) -> None:
+    """Write the folder that a learner gets: no solutions, hidden tests or history."""
+    from grader.authoring.kit import make_kit
+
+    files = make_kit(load_course(ROOT), out)
+    console.print(Text(f"wrote {len(files)} files to {out}"))

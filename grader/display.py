@@ -1,0 +1,247 @@
+"""Shows results in a learner's terminal: what passed, what failed and why, and what to do next. Decides nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import msgspec
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from grader.course import Course, Exercise
+from grader.grading.result import CATEGORIES, Result, TestResult
+from grader.text import clean, one_line
+
+SHOWN_FAILURES = 4
+EXAMPLES = "examples"
+
+
+class Failure(msgspec.Struct):
+    """Failed tests that a learner reads as one: the same sentence, or the same reason."""
+
+    title: str
+    category: str
+    message: str | None
+    hint: str | None
+    cases: int = 1
+    others: int = 0  # tests with other sentences that failed for the same reason
+
+
+def command(text: str) -> str:
+    """A command as this learner types it: through make where make started us."""
+    return (
+        f"make {text}"
+        if os.environ.get("LADDER_MAKE")
+        else f"python -m grader {text.replace('EX=', '').replace('DEBUG=', '--debug ')}"
+    )
+
+
+def amount(points: float) -> str:
+    """Points for people: 4, 4.25."""
+    return f"{points:.2f}".rstrip("0").rstrip(".")
+
+
+def show_result(console: Console, course: Course, exercise: Exercise, result: Result, *, everything: bool = False) -> None:
+    """The verdict on one exercise."""
+    good = is_complete(result)
+    console.print()
+    console.print(_heading(exercise, result, good))
+    console.print()
+    if result.status != "graded":
+        _show_unusable(console, exercise, result)
+        return
+    if result.reason == "not started":
+        _show_not_started(console, course, exercise, result)
+        return
+    if result.tests and all(test.outcome == "blocked" for test in result.tests):
+        _block(console, "Nothing could be checked", result.reason or result.tests[0].message or "")
+    else:
+        console.print(Padding(_categories(result), (0, 0, 1, 2)))
+        if exercise.feedback != "verdict":
+            _show_failures(console, exercise, result, everything)
+    if result.prerequisites == "reference":
+        _block(
+            console,
+            "Graded on right code for the earlier exercises",
+            "An early mistake is not punished twice; mend that one first.",
+        )
+    if result.output:
+        _block(console, "Your code printed", result.output)
+    _next_step(console, course, exercise, result)
+
+
+def is_complete(result: Result) -> bool:
+    """Whether nothing is left to do: all assessed points, and all examples."""
+    return (
+        result.status == "graded"
+        and result.points is not None
+        and abs(result.points - result.max_points) < 1e-6
+        and all(test.outcome in ("passed", "not_assessed") for test in result.tests)
+    )
+
+
+def score(result: Result) -> str:
+    """Points in words; a kit without the grading suite counts examples."""
+    if result.status != "graded":
+        return result.status
+    if not result.max_points:
+        return f"{sum(test.outcome == 'passed' for test in result.tests)} of {len(result.tests)} examples"
+    return f"{amount(result.points or 0.0)} of {amount(result.max_points)} points"
+
+
+def show_overview(console: Console, course: Course, results: list[Result]) -> None:
+    """All exercises in a table, and where to go on."""
+    table = Table(box=None, padding=(0, 2), show_header=False)
+    for result in results:
+        exercise = course.exercise(result.exercise)
+        good = is_complete(result)
+        reason = one_line(result.reason) if result.reason else ""
+        style = "green" if good else "yellow" if result.points else "red"
+        table.add_row(
+            Text(mark(console, good), style=style),
+            exercise.label,
+            exercise.title,
+            Text(score(result), style=style),
+            Text(reason, style="dim"),
+        )
+    console.print()
+    console.print(table)
+    first = next((course.exercise(result.exercise) for result in results if not is_complete(result)), None)
+    console.print()
+    if first is None:
+        console.print(Text("  Everything passes. Well done!", style="bold green"))
+    else:
+        console.print(Text(f"  Next: {command(f'check EX={first.label}')} shows what exercise {first.label} still needs."))
+    console.print()
+
+
+def mark(console: Console, good: bool) -> str:
+    """A tick or a cross, in letters where the terminal has no signs."""
+    if "utf" in (console.encoding or "").lower():
+        return "✓" if good else "✗"
+    return "ok" if good else "no"
+
+
+def _heading(exercise: Exercise, result: Result, good: bool) -> Text:
+    style = "green" if good else "red" if not result.points else "yellow"
+    text = Text.assemble((f"  Exercise {exercise.label}", "bold"), f"  {exercise.title}   ")
+    return text.append(score(result), style=f"bold {style}")
+
+
+def _block(console: Console, title: str, body: str) -> None:
+    console.print(Text(f"  {title}", style="bold"))
+    console.print(Padding(Text(clean(body).rstrip()), (0, 0, 1, 4)))
+
+
+def _show_unusable(console: Console, exercise: Exercise, result: Result) -> None:
+    title = {"missing": "There is nothing to check", "error": "This could not be graded"}[result.status]
+    _block(console, title, result.reason or "")
+    for test in result.tests:
+        if test.outcome == "error" and test.detail:
+            _block(console, test.id, test.detail)
+
+
+def _show_not_started(console: Console, course: Course, exercise: Exercise, result: Result) -> None:
+    file = f"exercises/{exercise.file}.py"
+    names = ", ".join(exercise.names)
+    _block(
+        console,
+        "Not started",
+        f"{file} is still the stub: {names} " + ("raises" if len(exercise.names) == 1 else "raise") + " NotImplementedError.",
+    )
+    steps = (
+        f"1. Read the lesson: exercises/{exercise.file}.md\n"
+        f"2. Write {names} in {file}, in place of the `raise` line"
+        + ("" if len(exercise.names) == 1 else "s")
+        + f"\n3. Run {command(f'check EX={exercise.label}')} again; for a hint, {command(f'hint EX={exercise.label}')}"
+    )
+    _block(console, "What to do", steps)
+
+
+def _categories(result: Result) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_column()
+    for name in (EXAMPLES, *CATEGORIES):
+        tests = [test for test in result.tests if (EXAMPLES if test.visible else test.category) == name]
+        if not tests:
+            continue
+        passed = sum(test.outcome == "passed" for test in tests)
+        left_out = sum(test.outcome == "not_assessed" for test in tests)
+        got, most = sum(test.points for test in tests), sum(test.max_points for test in tests if test.outcome != "not_assessed")
+        count = f"{passed} of {len(tests) - left_out} tests" + (f", {left_out} not assessed here" if left_out else "")
+        style = "green" if passed == len(tests) - left_out else "red" if not passed else "yellow"
+        table.add_row(Text(name), Text(f"{amount(got)} of {amount(most)}" if most else "", style=style), Text(count, style=style))
+    return table
+
+
+def group_failures(tests: Iterable[TestResult]) -> list[Failure]:
+    """Failed tests in the order of the suite, those with the same sentence, or the very same reason, as one."""
+    groups: list[Failure] = []
+    for test in tests:
+        if test.outcome not in ("failed", "blocked"):
+            continue
+        for group in groups:
+            if group.title == test.title and group.category == test.category:
+                group.cases += 1
+                group.hint = group.hint or test.hint
+                break
+            if (test.hint and group.hint == test.hint) or (not test.hint and not group.hint and group.message == test.message):
+                group.others += 1
+                break
+        else:
+            groups.append(
+                Failure(
+                    title=test.title, category=EXAMPLES if test.visible else test.category, message=test.message, hint=test.hint
+                )
+            )
+    return groups
+
+
+def _show_failures(console: Console, exercise: Exercise, result: Result, everything: bool) -> None:
+    groups = group_failures(result.tests)
+    explain = exercise.feedback == "explain"
+    for group in groups if everything else groups[:SHOWN_FAILURES]:
+        title = (
+            Text(f"  {mark(console, False)} ", style="red")
+            .append(clean(group.title), style="bold")
+            .append(f"  [{group.category}]", style="dim")
+        )
+        console.print(title)
+        lines: list[tuple[str, str]] = []
+        if explain and group.message:
+            lines.append(("seen", clean(group.message)))
+        if explain and group.hint:
+            lines.append(("looks like", clean(group.hint)))
+        if group.others:
+            lines.append(("also", f"{group.others} more test{'s' if group.others > 1 else ''} failed for the same reason"))
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column()
+        for label, line in lines:
+            table.add_row(label, Text(line, style="cyan" if label == "looks like" else ""))
+        console.print(Padding(table, (0, 0, 1, 4)))
+    rest = len(groups) - SHOWN_FAILURES
+    if rest > 0 and not everything:
+        console.print(Text(f"  ... and {rest} more; --all shows them. The first is the one to mend first.\n", style="dim"))
+
+
+def _next_step(console: Console, course: Course, exercise: Exercise, result: Result) -> None:
+    if is_complete(result):
+        later = next((one for one in course.exercises if one.number > exercise.number), None)
+        sentence = (
+            f"Next: exercise {later.label}, {later.title}: exercises/{later.file}.md" if later else "That was the last rung."
+        )
+        console.print(Text(f"  All done. {sentence}\n", style="green"))
+        return
+    example = next((test for test in result.tests if test.visible and test.outcome == "failed"), None)
+    console.print(Text(f"  Stuck? {command(f'hint EX={exercise.label}')} gives a hint."))
+    if example is not None:
+        name = example.id.removeprefix("public::")
+        debug = command(f"check EX={exercise.label} DEBUG={name}")
+        console.print(Text(f"  To look inside: {debug} runs that example here, so print and breakpoint() work."))
+    console.print()
