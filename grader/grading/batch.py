@@ -30,6 +30,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     exercises: list[str]
     isolation: str = "auto"
     seed: int | None = None
+    only: dict[str, list[str]] = {}  # student -> exercises, where these are not all
+    carry_forward: bool = True  # whether an early mistake is made good for later exercises
 
 
 class Done(msgspec.Struct, kw_only=True):

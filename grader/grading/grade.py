@@ -33,10 +33,11 @@ NOT_STARTED = "is not written yet"
 class Grader:
     """A course and a sandbox, ready to grade any number of submissions in this process."""
 
-    def __init__(self, course: Course, sandbox: Sandbox, *, official: bool = False) -> None:
-        """With `official` the sandbox is probed once; only then can results be official."""
+    def __init__(self, course: Course, sandbox: Sandbox, *, official: bool = False, carry_forward: bool = True) -> None:
+        """With `official` the sandbox is probed once; only then can results be official. With `carry_forward` a mistake in an
+        earlier exercise does not cost points in later ones."""
         self.course, self.sandbox = course, sandbox
-        self._official = official
+        self._official, self._carry_forward = official, carry_forward
         self._probe: list[str] | None = None
         self._materials: dict[str, Materials] = {}
 
@@ -167,7 +168,7 @@ class Grader:
         self, exercise: Exercise, materials: Materials, files: Files, run: SuiteRun, known: Mapping[str, Result] | None
     ) -> bool:
         """Whether points were lost while something underneath is wrong."""
-        if not materials.prerequisites or not materials.references or all(_is_full(test) for test in run.tests):
+        if not self._carry_forward or not materials.prerequisites or not materials.references or all(_is_full(test) for test in run.tests):
             return False
         for one in materials.prerequisites:
             result = (known or {}).get(one.file) or self.grade(one, files, known=known)
@@ -188,7 +189,7 @@ def versions() -> dict[str, str]:
     """Versions that a result depends on."""
     return {
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "numpy": metadata.version("numpy"),
         "grader": __version__,
     }

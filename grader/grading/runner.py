@@ -44,8 +44,7 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Submission], Done]:
     from .result import Result, ResultError, read_result, result_path, write_result
 
     course = load_course(job.root)
-    grader = Grader(course, sandbox, official=True)
-    wanted = [course.exercise(name) for name in job.exercises]
+    grader = Grader(course, sandbox, official=True, carry_forward=job.carry_forward)
 
     def fresh(path: Path, key: str) -> Result | None:
         """The result on disk, if it is what grading would make again."""
@@ -57,7 +56,7 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Submission], Done]:
 
     def results(submission: Submission) -> Iterator[tuple[Result, bool]]:
         known: dict[str, Result] = {}
-        for exercise in wanted:
+        for exercise in map(course.exercise, job.only.get(submission.key, job.exercises)):
             path = result_path(job.out, submission.key, exercise.file)
             kept = fresh(path, grader.key(exercise, submission.file))
             result = kept or grader.grade(exercise, submission.file, student=submission.key, seed=job.seed, known=known)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import torch
 
+from grader.sandbox.client import Stream
 from grader.sandbox.remote import LearnerError, RemoteFunction, RemoteIterator, RemoteModule, RemoteObject
 
 from .inputs import AuthoringError, describe
@@ -13,6 +15,8 @@ from .inputs import AuthoringError, describe
 # Largest error allowed, relative to the larger of 1 and the expected output's largest value. float64 input may be computed
 # in float32 (a contract of the course); integers and bool are compared exactly.
 TOLERANCE: dict[torch.dtype, float] = {
+    torch.complex128: 1e-5,
+    torch.complex64: 1e-5,
     torch.float64: 1e-5,
     torch.float32: 1e-5,
     torch.float16: 5e-3,
@@ -52,15 +56,12 @@ def _dtype(dtype: torch.dtype) -> str:
 def _type_name(value: Any) -> str:
     if value is None:
         return "None"
-    if isinstance(value, RemoteObject):
-        return f"a {value.type_name}"
-    if isinstance(value, tuple):
-        return f"a tuple of {len(value)}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, torch.Tensor):
         return "a tensor"
-    return f"a {type(value).__name__}"
+    name = value.type_name if isinstance(value, RemoteObject) else type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _as_tensor(actual: Any, what: str) -> torch.Tensor:
@@ -73,6 +74,8 @@ def _as_tensor(actual: Any, what: str) -> torch.Tensor:
         hint = ". Does it `yield` where it should `return`?"
     elif isinstance(actual, RemoteModule):
         hint = ". Was the module called?"
+    elif isinstance(actual, RemoteObject) and actual.type_name.endswith("Tensor"):
+        raise Mistake(f"{what} is a tensor without plain values (sparse, quantized or meta)")
     raise Mistake(f"{what} is {_type_name(actual)}, not a tensor{hint}")
 
 
@@ -103,11 +106,23 @@ def _show(value: torch.Tensor) -> str:
     return f"{item:.5g}" if isinstance(item, float) else str(item)
 
 
+def close_places(actual: torch.Tensor, expected: torch.Tensor, tolerance: float) -> torch.Tensor:
+    """Where two tensors of one shape and dtype are as good as equal, with `tolerance` relative to max(1, largest expected value).
+
+    A NaN equals a NaN, an infinity the same infinity, and neither equals anything else.
+    """
+    wide = torch.complex128 if expected.dtype.is_complex else torch.float64
+    one, other = actual.to(wide), expected.to(wide)
+    finite = other[other.isfinite()].abs()
+    limit = tolerance * max(1.0, finite.max().item() if finite.numel() else 1.0)
+    return ((one - other).abs() <= limit) | (one == other) | (one.isnan() & other.isnan())
+
+
 def _mismatch(tensor: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, what: str) -> Mistake:
     place = _where(wrong)
     count, total = int(wrong.sum()), wrong.numel()
     yours = tensor[tuple(place)]
-    many = f"{count} of {total} values of {what} are wrong" if total > 1 else f"{what} is wrong"
+    many = f"{count} of {total} values of {what} {'is' if count == 1 else 'are'} wrong" if wrong.dim() else f"{what} is wrong"
     first = f"{'the first ' if count > 1 else ''}at {place}" if place else ""
     seen = f"{many}{', ' + first if first else ''}: yours is {_show(yours)}"
     return Mistake(seen, expected=f"expected {_show(expected[tuple(place)])}")
@@ -127,42 +142,76 @@ def assert_close(actual: Any, expected: Any, *, what: str = "the output", tolera
     if isinstance(expected, float):
         if isinstance(actual, bool) or not isinstance(actual, int | float):
             raise Mistake(f"{what} is {_type_name(actual)}, not a float")
-        actual, expected = torch.tensor(float(actual), dtype=torch.float64), torch.tensor(expected, dtype=torch.float64)
+        actual, expected = torch.tensor(_as_float(actual), dtype=torch.float64), torch.tensor(expected, dtype=torch.float64)
     if not isinstance(expected, torch.Tensor):
         raise AuthoringError(f"assert_close expects a tensor, not {describe(expected)}; use assert_equal")
     tensor = _same_kind(actual, expected, what)
     if not expected.dtype.is_floating_point and not expected.dtype.is_complex:
         assert_equal(tensor, expected, what=what)
         return
+    tolerance = TOLERANCE.get(expected.dtype) if tolerance is None else tolerance
+    if tolerance is None:
+        raise AuthoringError(f"assert_close has no tolerance for {_dtype(expected.dtype)}; give one, or use assert_equal")
     bad = tensor.isnan() & ~expected.isnan()
     if bad.any():
-        raise Mistake(f"{int(bad.sum())} of {bad.numel()} values of {what} are NaN, the first at {_where(bad)}")
-    if not expected.numel():
-        return
-    wide, reference = tensor.double(), expected.double()
-    finite = reference[reference.isfinite()].abs()
-    scale = max(1.0, finite.max().item() if finite.numel() else 1.0)
-    limit = (TOLERANCE[expected.dtype] if tolerance is None else tolerance) * scale
-    same = (wide - reference).abs() <= limit
-    same |= (wide == reference) | (wide.isnan() & reference.isnan())
+        count, place = int(bad.sum()), _where(bad)
+        if not place:
+            raise Mistake(f"{what} is NaN")
+        many = f"{count} of {bad.numel()} values of {what} {'is' if count == 1 else 'are'} NaN"
+        raise Mistake(f"{many}, {'the first ' if count > 1 else ''}at {place}")
+    same = close_places(tensor, expected, tolerance)
     if not same.all():
         raise _mismatch(tensor, expected, ~same, what)
 
 
+def _as_float(number: int | float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # an integer beyond all floats
+        return math.inf if number > 0 else -math.inf
+
+
 def assert_equal(actual: Any, expected: Any, *, what: str = "the output") -> None:
-    """The very same plain data; tensors bit for bit in values, with shape and dtype."""
+    """The very same plain data, types included; tensors equal in shape, dtype and every value (a NaN only where one is expected)."""
     if isinstance(expected, torch.Tensor):
         tensor = _same_kind(actual, expected, what)
         wrong = tensor != expected
-        if expected.dtype.is_floating_point:
+        if expected.dtype.is_floating_point or expected.dtype.is_complex:
             wrong &= ~(tensor.isnan() & expected.isnan())
         if wrong.any():
             raise _mismatch(tensor, expected, wrong, what)
         return
     if type(actual) is not type(expected):
         raise Mistake(f"{what} is {_type_name(actual)}, not {_type_name(expected)}")
-    if actual != expected:
-        raise Mistake(f"{what} is {describe(actual)}", expected=f"expected {describe(expected)}")
+    if isinstance(expected, tuple | list):
+        if len(actual) != len(expected):
+            raise Mistake(f"{what} is {_type_name(actual)}, not {_type_name(expected)}")
+        if all(type(one) in _FLAT and type(one) is type(other) for one, other in zip(actual, expected, strict=True)):
+            if actual == expected:  # the quick way for thousands of numbers
+                return
+        for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
+            assert_equal(one, other, what=f"{what}[{index}]")
+    elif isinstance(expected, dict):
+        if actual.keys() != expected.keys():
+            raise Mistake(f"{what} has other keys: {describe(list(actual))}", expected=f"expected {describe(list(expected))}")
+        for key, other in expected.items():
+            assert_equal(actual[key], other, what=f"{what}[{describe(key)}]")
+    elif actual != expected and not (actual != actual and expected != expected):
+        raise Mistake(_first_difference(actual, expected, what), expected=f"expected {describe(expected)}")
+
+
+_FLAT = (int, str, bytes, bool, type(None))
+
+
+def _first_difference(actual: Any, expected: Any, what: str) -> str:
+    """What is seen; of a long text, the part around the first wrong character."""
+    if not isinstance(actual, str | bytes) or len(repr(actual)) <= 60:
+        return f"{what} is {describe(actual)}"
+    pairs = enumerate(zip(actual, expected, strict=False))
+    place = next((index for index, (one, other) in pairs if one != other), min(len(actual), len(expected)))
+    if place >= len(actual):
+        return f"{what} ends after {len(actual)} {'characters' if isinstance(actual, str) else 'bytes'}, too early"
+    return f"{what} is wrong from {'character' if isinstance(actual, str) else 'byte'} {place} on: {actual[place : place + 40]!r}"
 
 
 def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, **keywords: Any) -> None:
@@ -170,7 +219,7 @@ def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, *
     try:
         result = function(*arguments, **keywords)
     except LearnerError as error:
-        if error.type == "NotImplementedError":
+        if error.type in ("NotImplementedError", "MissingName"):
             raise
         if not error.is_a("ValueError"):
             raise Mistake(f"{function.what} raised {error.type} where a bad {naming} asks for ValueError") from None
@@ -185,14 +234,24 @@ def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, *
 def assert_arguments_unchanged(function: RemoteFunction, *arguments: Any, **keywords: Any) -> Any:
     """Call it, and compare the arguments with what they were; the result is returned, to be checked too."""
     result, after, after_keywords = function.arguments_after(*arguments, **keywords)
-    pairs = [(f"argument {index + 1}", before, now) for index, (before, now) in enumerate(zip(arguments, after, strict=False))]
+    if len(after) != len(arguments):
+        raise Mistake(f"{function.what} came back with other arguments than it was given")
+    pairs = [(f"argument {index + 1}", before, now) for index, (before, now) in enumerate(zip(arguments, after, strict=True))]
     pairs += [(f"`{name}`", before, after_keywords.get(name)) for name, before in keywords.items()]
     for name, before, now in pairs:
-        if not isinstance(before, torch.Tensor):
-            continue
+        _assert_unchanged(function.what, name, before, now)
+    return result
+
+
+def _assert_unchanged(function: str, name: str, before: Any, now: Any) -> None:
+    if isinstance(before, torch.Tensor):
         if not isinstance(now, torch.Tensor) or now.shape != before.shape or now.dtype != before.dtype:
-            raise Mistake(f"{function.what} changed the shape or dtype of its {name} in place")
+            raise Mistake(f"{function} changed the shape or dtype of its {name} in place")
         wrong = (now != before) & ~((now != now) & (before != before))
         if wrong.any():
-            raise Mistake(f"{function.what} changed its {name} in place, first at {_where(wrong)}")
-    return result
+            raise Mistake(f"{function} changed its {name} in place{', first at ' + str(_where(wrong)) if wrong.dim() else ''}")
+    elif not isinstance(before, RemoteObject | Stream):  # those stay where they are; nothing comes back to compare
+        try:
+            assert_equal(now, before)
+        except Mistake:
+            raise Mistake(f"{function} changed its {name} in place") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -47,7 +48,8 @@ def _record(tensor: torch.Tensor, how: str) -> torch.Tensor:
 
 def randn(*shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0, blunt: str | None = None) -> torch.Tensor:
     """Normal values of standard deviation `scale`. `blunt` says why a shape with equal axes or an axis of 1 is wanted."""
-    values = torch.randn(_shape(shape, blunt), generator=_source().generator) * scale
+    drawn = torch.float64 if dtype == torch.float64 else torch.float32  # float64 values use all of float64's digits
+    values = torch.randn(_shape(shape, blunt), generator=_source().generator, dtype=drawn) * scale
     return _record(values.to(dtype), f"randn x {scale:g}")
 
 
@@ -82,8 +84,25 @@ def noncontiguous(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def describe(value: Any) -> str:
-    """A value in a few words, for a message."""
+    """A value in a few words, for a message; whatever a learner's code returned, this neither fails nor takes long."""
+    text = _short(value, depth=2)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _short(value: Any, depth: int) -> str:
     if isinstance(value, torch.Tensor):
         return f"a tensor {list(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    if isinstance(value, str | bytes):
+        return repr(value[:61])
+    if type(value) is int and value.bit_length() > 200:  # Python refuses to print the longest ones
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, list | tuple | dict) and value and not depth:
+        return "[...]" if isinstance(value, list) else "(...)" if isinstance(value, tuple) else "{...}"
+    if isinstance(value, list | tuple):
+        inner = ", ".join([_short(item, depth - 1) for item in value[:20]] + ["..."] * (len(value) > 20))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, dict):
+        some = list(itertools.islice(value.items(), 20))
+        inner = [f"{_short(key, depth - 1)}: {_short(item, depth - 1)}" for key, item in some] + ["..."] * (len(value) > 20)
+        return "{" + ", ".join(inner) + "}"
+    return repr(value)

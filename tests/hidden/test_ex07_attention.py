@@ -200,7 +200,7 @@ def test_scores_of_thousands_are_still_told_apart(learner, reference):
 @points(0.5, "numerics")
 @HALF_PRECISION
 def test_half_precision_scores_are_computed_in_float32(learner, reference, dtype):
-    """float16 and bfloat16 q and k are converted before the product, so that small gaps between large scores survive."""
+    """float16 and bfloat16 q and k are converted before the product, so small gaps between large scores survive."""
     q, k = large_scores_with_small_gaps(60, 100, channels=12, dtype=dtype)
     # Two channels whose products cancel, but no longer do so once q was scaled and rounded.
     q[..., 1:3] = torch.tensor([60.0, 59.0])
@@ -333,7 +333,7 @@ def test_the_arguments_are_left_as_they_were(learner, reference):
 
 @points(0.25, "robustness")
 def test_a_call_knows_nothing_of_the_calls_before(learner, reference):
-    """Another mask, scale or head_dim gives another answer in the next call, and the first ones give the first again."""
+    """Another mask, scale or head_dim gives another answer in the next call, and the first give the first again."""
     q, k, v = inputs()
     first, second = mask_that_hides_some(1, H, T, S), mask_that_hides_some(1, H, T, S)
     assert_attention(learner, reference, q, k, v, mask_that_hides_some(1, 1, 1, S))

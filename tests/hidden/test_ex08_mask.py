@@ -73,7 +73,7 @@ def test_a_causal_mask_has_a_row_a_query_and_a_column_a_key(learner, q_len, k_le
 
 
 @points(0.5, "shape")
-@pytest.mark.parametrize("shape", [(3, 7), (2, 5), (1, 6), (4, 1)])
+@pytest.mark.parametrize("shape", [(3, 7), (2, 5), (1, 6), (4, 1)], ids=str)
 def test_a_padding_mask_broadcasts_over_heads_and_queries(learner, shape):
     """padding_mask turns [B, S] numbers into [B, 1, 1, S] booleans."""
     real = rand_bool(*shape, blunt="one row and one key are among the cases")
@@ -212,7 +212,7 @@ def test_one_mask_alone_keeps_its_values(learner, reference):
 
 
 @points(0.5, "numerics")
-@pytest.mark.parametrize("shape", [(3, 7), (5, 2), (4, 1), (1, 6), (1, 1)])
+@pytest.mark.parametrize("shape", [(3, 7), (5, 2), (4, 1), (1, 6), (1, 1)], ids=str)
 def test_the_picture_shows_every_key_of_every_query(learner, reference, shape):
     """A line a query, a character a key: `#` visible, `.` hidden, and nothing else but newlines between lines."""
     mask = rand_bool(*shape, blunt="one query and one key are among the cases")

@@ -36,10 +36,11 @@ def test_a_given_scale(learner):
 
 @points(0, "numerics")
 def test_float16_overflows_if_you_let_it(learner):
-    """D = 64, q and k all 60: a dot product of 230400, more than float16 can hold. The two weights are one half each."""
+    """D = 64, q and k all 60: a dot product of 230400, more than float16 can hold. Both weights are one half."""
     q = torch.full((1, 1, 1, 64), 60.0, dtype=torch.float16)
     k = torch.full((1, 1, 2, 64), 60.0, dtype=torch.float16)
-    assert_close(learner.attention_weights(q, k), torch.tensor([[[[0.5, 0.5]]]], dtype=torch.float16), what="the weights")
+    expected = torch.tensor([[[[0.5, 0.5]]]], dtype=torch.float16)
+    assert_close(learner.attention_weights(q, k), expected, what="the weights")
 
 
 @points(0, "shape")

@@ -15,6 +15,7 @@ def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None
         raise ValueError(f"q_len must not exceed k_len, got q_len={q_len} and k_len={k_len}")
     key = q_len, device
     if key not in _MASKS:
+        _MASKS.clear()  # only the latest is kept
         _MASKS[key] = torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(diagonal=k_len - q_len)
     return _MASKS[key]
 

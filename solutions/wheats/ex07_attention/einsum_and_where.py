@@ -1,4 +1,4 @@
-"""Two einsums in float32 for every input, float64 too; `where` with -inf in rows that see something; early zeros if none does."""
+"""Two einsums in float32 for every input, float64 too; `where` with -inf only in rows that see something."""
 
 import torch
 from jaxtyping import Bool, Float

@@ -1,0 +1,74 @@
+# Thin targets over `python -m grader`. The first use makes .venv; after that it costs nothing.
+#
+#   make check EX=06                 grade one exercise (or all, without EX)
+#   make check EX=06 DEBUG=test_x    one public example in your own process: print, breakpoint() and debuggers work
+#   make hint EX=06                  the next of three hints
+#   make progress                    where you stand
+#   make doctor                      this machine, and how well it isolates
+#   make help                        everything
+
+PYTHON ?= python3
+TORCH ?=
+VENV := .venv
+RUN = @LADDER_MAKE=1 $(VENV)/bin/python -m grader
+PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
+export PIP_NO_WARN_SCRIPT_LOCATION := 1
+
+.PHONY: help check hint progress doctor verify stubs kit grade report test lint setup setup-instructor setup-test
+
+help: $(VENV)/.core
+	@sed -n 's/^#  *\(make .*\)/  \1/p' Makefile
+	$(RUN) --help
+
+check: $(VENV)/.core
+	$(RUN) check $(EX) $(if $(FROM),--from "$(FROM)") $(if $(DEBUG),--debug "$(DEBUG)") $(ARGS)
+
+hint: $(VENV)/.core
+	$(RUN) hint $(EX) $(ARGS)
+
+progress doctor: $(VENV)/.core
+	$(RUN) $@ $(ARGS)
+
+verify: $(VENV)/.core
+	$(RUN) verify $(EX) $(ARGS)
+
+stubs: $(VENV)/.core
+	$(RUN) stubs $(ARGS)
+
+kit: $(VENV)/.core
+	$(RUN) kit --out "$(OUT)" $(ARGS)
+
+grade: $(VENV)/.instructor
+	$(RUN) grade "$(SUBMISSIONS)" --out "$(OUT)" $(ARGS)
+
+report: $(VENV)/.instructor
+	$(RUN) report "$(RESULTS)" $(ARGS)
+
+test: $(VENV)/.test
+	@$(VENV)/bin/python -m pytest -n auto $(ARGS)
+
+lint: $(VENV)/.test
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+
+setup: $(VENV)/.core
+setup-instructor: $(VENV)/.instructor
+setup-test: $(VENV)/.test
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "This course needs Python 3.11 to 3.13, and $(PYTHON) is %d.%d. Give another one: make setup PYTHON=python3.12" % v)'
+	@$(PYTHON) -m venv $(VENV) || { echo "The virtual environment cannot be made. On Debian and Ubuntu: apt install python3-venv"; rm -rf $(VENV); exit 1; }
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing what the course needs (torch is large; this happens once) ..."
+	@$(if $(TORCH),$(PIP) install -q $(TORCH))
+	@$(PIP) install -q -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.instructor: $(VENV)/.core
+	@$(PIP) install -q -c constraints.txt -e ".[instructor]"
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.core
+	@echo "Installing what the tests need ..."
+	@$(PIP) install -q -c constraints.txt -e ".[test]"
+	@touch $@ $(VENV)/.instructor

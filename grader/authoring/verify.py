@@ -1,0 +1,220 @@
+"""Proves the suites: grades stubs, references, wheats, chaffs and careless code through the real path and compares with what must come out.
+
+Runs none of them itself: each is a submission of a class that `grade_class` grades in the sandbox.
+"""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from grader.course import Course, Exercise
+from grader.grading.batch import Job, grade_class
+from grader.grading.materials import MaterialError, read_materials
+from grader.grading.result import Result, read_result, result_path
+from grader.submission import Submission
+
+from .stubs import stub_of
+
+STUB, REFERENCE, WHEAT, CHAFF, CARELESS = "stub", "reference", "wheat", "chaff", "careless"
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One program and what it must come to."""
+
+    kind: str
+    name: str
+    exercise: str
+    source: bytes
+    category: str = ""  # of a chaff
+
+    @property
+    def student(self) -> str:
+        """Its name as a submission."""
+        return f"{self.exercise}-{self.kind}-{self.name}"
+
+
+class Proof(msgspec.Struct, kw_only=True):
+    """What was found out about one exercise."""
+
+    exercise: Exercise
+    tests: int = 0
+    wheats: int = 0
+    wheats_accepted: int = 0
+    chaffs: int = 0
+    chaffs_rejected: int = 0
+    chaffs_named: int = 0
+    problems: list[str] = []
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything came out as it must."""
+        return not self.problems
+
+
+def verify_course(
+    course: Course, exercises: Sequence[Exercise], *, jobs: int, seed: int | None, isolation: str, console: Console
+) -> list[Proof]:
+    """Grade every case of these exercises and compare."""
+    cases = [case for exercise in exercises for case in cases_of(course, exercise)]
+    with tempfile.TemporaryDirectory(prefix="attention-ladder-verify-") as folder:
+        submissions = [_submit(course, case, Path(folder, "submissions")) for case in cases]
+        out = Path(folder, "results")
+        job = Job(
+            root=course.root,
+            out=out,
+            exercises=[exercise.file for exercise in exercises],
+            isolation=isolation,
+            seed=seed,
+            only={case.student: [case.exercise] for case in cases},
+            carry_forward=False,
+        )
+        columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TextColumn("programs"))
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task("verifying", total=len(cases))
+            for _ in grade_class(job, submissions, min(jobs, len(cases))):
+                progress.advance(task)
+        results = {case.student: read_result(result_path(out, case.student, case.exercise)) for case in cases}
+    return [_prove(exercise, [(case, results[case.student]) for case in cases if case.exercise == exercise.file]) for exercise in exercises]
+
+
+def cases_of(course: Course, exercise: Exercise) -> list[Case]:
+    """Every program that says something about this exercise's suite."""
+    materials = read_materials(course, exercise)
+    file = f"{exercise.file}.py"
+    if file not in materials.references or not materials.has_hidden:
+        raise MaterialError(f"exercise {exercise.label} has no solution or no hidden suite here: a learner's kit cannot be verified")
+
+    def case(kind: str, name: str, source: bytes, category: str = "") -> Case:
+        return Case(kind=kind, name=name, exercise=exercise.file, source=source, category=category)
+
+    cases = [case(STUB, "stub", stub_of(course, exercise).encode()), case(REFERENCE, "reference", materials.references[file])]
+    cases += [case(WHEAT, path.stem, path.read_bytes()) for path in sorted(course.wheats_dir(exercise).glob("*.py"))]
+    cases += [case(CHAFF, chaff.name, chaff.package.files[file], chaff.category) for chaff in materials.chaffs]
+    words = _parameter_names(materials.references[file])
+    for name, body in careless_bodies(words).items():
+        cases.append(case(CARELESS, name, careless_module(exercise, body)))
+    return cases
+
+
+def careless_bodies(words: str) -> dict[str, str]:
+    """Bodies of functions that answer anything at all; none may earn a point or make the grader fail."""
+    return {
+        "returns_none": "return None",
+        "returns_text": "return 'no'",
+        "returns_number": "return 0.0",
+        "returns_empty": "return ()",
+        "returns_array": "import numpy\n    return numpy.zeros((2, 3))",
+        "returns_empty_tensor": "import torch\n    return torch.empty(0)",
+        "returns_sparse": "import torch\n    return torch.eye(3).to_sparse()",
+        "yields": "yield 0",
+        "always_raises": f"raise ValueError({words!r})",
+        "exits": "raise SystemExit(0)",
+    }
+
+
+def careless_module(exercise: Exercise, body: str) -> bytes:
+    """A module that has every graded name, each with this body."""
+    parts = [f"def {name}(*arguments, **keywords):\n    {body}\n" for name in exercise.names]
+    return "\n\n".join(parts).encode()
+
+
+def _parameter_names(source: bytes) -> str:
+    """All names of parameters in a module: an error message that holds them names every bad argument."""
+    tree = ast.parse(source)
+    return " ".join(sorted({node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}))
+
+
+def _submit(course: Course, case: Case, folder: Path) -> Submission:
+    """Lay the case out like a student's folder, on right code for the earlier exercises."""
+    path = folder / case.student
+    path.mkdir(parents=True)
+    for one in course.prerequisites_of(course.exercise(case.exercise)):
+        (path / f"{one.file}.py").write_bytes(course.solution_path(one).read_bytes())
+    (path / f"{case.exercise}.py").write_bytes(case.source)
+    return Submission(student=case.student, key=case.student, path=path, kind="folder")
+
+
+def _prove(exercise: Exercise, graded: list[tuple[Case, Result]]) -> Proof:
+    proof = Proof(exercise=exercise, problems=[])
+    for case, result in graded:
+        if result.status != "graded":
+            proof.problems.append(f"{case.kind} {case.name}: {result.status}: {result.reason}")
+            for test in result.tests:
+                if test.detail:
+                    proof.problems.append(f"  {test.id}: {test.detail.strip().splitlines()[-1]}")
+            continue
+        if case.kind == REFERENCE:
+            proof.tests = len(result.tests)
+        check = {STUB: _prove_stub, REFERENCE: _prove_right, WHEAT: _prove_right, CHAFF: _prove_chaff, CARELESS: _prove_careless}
+        check[case.kind](proof, case, result)
+    return proof
+
+
+def _prove_stub(proof: Proof, case: Case, result: Result) -> None:
+    if result.points or result.reason != "not started":
+        proof.problems.append(f"stub: {result.points:g} points, {result.reason}; must be 0 and not started")
+
+
+def _prove_careless(proof: Proof, case: Case, result: Result) -> None:
+    if result.points:
+        passed = [test.id for test in result.tests if test.outcome == "passed"]
+        proof.problems.append(f"careless {case.name}: {result.points:g} points, must be 0; passes {', '.join(passed[:3])}")
+
+
+def _prove_right(proof: Proof, case: Case, result: Result) -> None:
+    proof.wheats += case.kind == WHEAT
+    bad = [test for test in result.tests if test.outcome not in ("passed", "not_assessed")]
+    if bad or result.points != result.max_points:
+        first = f"{bad[0].id}: {bad[0].message}" if bad else ""
+        proof.problems.append(f"{case.kind} {case.name}: {result.points:g} of {result.max_points:g} points; {first}")
+    else:
+        proof.wheats_accepted += case.kind == WHEAT
+
+
+def _prove_chaff(proof: Proof, case: Case, result: Result) -> None:
+    proof.chaffs += 1
+    failed = [test for test in result.tests if test.outcome == "failed"]
+    if any(test.category == case.category and not test.visible for test in failed):
+        proof.chaffs_rejected += 1
+    else:
+        where = ", ".join(sorted({test.category for test in failed})) or "nothing"
+        proof.problems.append(f"chaff {case.name}: must fail in {case.category}, fails in {where}")
+    named = Counter(test.diagnosis for test in failed if test.diagnosis)
+    if named and named.most_common(1)[0][0] == case.name:
+        proof.chaffs_named += 1
+    else:
+        said = ", ".join(f"{name} ({count})" for name, count in named.most_common(3)) or "nothing"
+        proof.problems.append(f"chaff {case.name}: the feedback does not name it, but {said}")
+
+
+def show(console: Console, proofs: Sequence[Proof]) -> None:
+    """The table, then everything that is not as it should be."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("exercise", "points", "tests", "wheats accepted", "chaffs rejected", "chaffs named"):
+        table.add_column(heading, justify="left" if heading == "exercise" else "right")
+    for proof in proofs:
+        table.add_row(
+            proof.exercise.file,
+            f"{proof.exercise.points:g}",
+            str(proof.tests),
+            f"{proof.wheats_accepted} of {proof.wheats}",
+            f"{proof.chaffs_rejected} of {proof.chaffs}",
+            f"{proof.chaffs_named} of {proof.chaffs}",
+            style="" if proof.holds else "red",
+        )
+    console.print(table)
+    for proof in proofs:
+        for problem in proof.problems:
+            console.print(Text(f"{proof.exercise.file}: {problem}", style="red"))
+    if all(proof.holds for proof in proofs):
+        console.print(Text("Proven: stubs and careless code score 0, solutions and wheats all points.", style="green"))

@@ -1,0 +1,3 @@
+"""Never gets to its first function."""
+while True:
+    pass

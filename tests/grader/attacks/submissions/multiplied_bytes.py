@@ -1,0 +1,17 @@
+"""Refers to the same bytes thousands of times, each time as a tensor that has to be copied."""
+import json
+import os
+import struct
+
+
+def send(header, blob=b"", magic=b"ALW1"):
+    data = header if isinstance(header, bytes) else json.dumps(header).encode()
+    data = struct.pack("<4sIQ", magic, len(data), len(blob)) + data + blob
+    while data:
+        data = data[os.write(3, data) :]
+
+
+def repeat_kv(x, n_rep):
+    tag = b'{"t":["bool",[33554432],0]},'
+    send(b'{"kind":"ok","value":[' + tag * 20_000 + b"0]}", bytes(32 << 20))
+    os._exit(0)

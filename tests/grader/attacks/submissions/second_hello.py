@@ -1,0 +1,16 @@
+"""Greets once more, as a worker of another tier."""
+import json
+import os
+import struct
+
+
+def send(header, blob=b"", magic=b"ALW1"):
+    data = header if isinstance(header, bytes) else json.dumps(header).encode()
+    data = struct.pack("<4sIQ", magic, len(data), len(blob)) + data + blob
+    while data:
+        data = data[os.write(3, data) :]
+
+
+def repeat_kv(x, n_rep):
+    send({"kind": "hello", "layers": ["everything"], "refused": "seccomp" if n_rep == 2 else None})
+    return x

@@ -1,0 +1,2 @@
+"""Leaves by SystemExit while it is imported."""
+raise SystemExit(0)
