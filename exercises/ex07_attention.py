@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: each query asks every key, and takes home a weighted sum of the values."""
+"""07 · attention: every query asks all keys, and takes home a weighted sum of the values."""
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -27,8 +27,13 @@ def attention_weights(
     Raises:
         ValueError: the mask is not bool; the message names `mask` and its dtype.
 
-    Example: with D = 4, one query `[2, 0, 0, 0]` and the keys `[0, 0, 0, 0]` and `[ln 3, 0, 0, 0]`, the scores are 0 and
-    2 * ln 3 / sqrt(4) = ln 3, so the weights are `[[[[0.25, 0.75]]]]`.
+    Example:
+        One query and two keys with D = 4: the scores are 0 and 2 * ln 3 / sqrt(4) = ln 3, their exp 1 and 3.
+
+        >>> q = torch.tensor([[[[2.0, 0.0, 0.0, 0.0]]]])
+        >>> k = torch.tensor([[[[0.0, 0.0, 0.0, 0.0], [1.0986, 0.0, 0.0, 0.0]]]])
+        >>> attention_weights(q, k)
+        tensor([[[[0.2500, 0.7500]]]])
     """
     raise NotImplementedError("EX07: attention_weights")
 
@@ -53,6 +58,11 @@ def scaled_dot_product_attention(
     Raises:
         ValueError: the mask is not bool; the message names `mask` and its dtype.
 
-    Example: the weights `[0.25, 0.75]` of the example above and the values `[8, 0]` and `[0, 4]` give `[[[[2, 3]]]]`.
+    Example:
+        With q and k of the example above, the values [8, 0] and [0, 4] have the shares 1/4 and 3/4.
+
+        >>> v = torch.tensor([[[[8.0, 0.0], [0.0, 4.0]]]])
+        >>> scaled_dot_product_attention(q, k, v)
+        tensor([[[[2.0000, 3.0000]]]])
     """
     raise NotImplementedError("EX07: scaled_dot_product_attention")

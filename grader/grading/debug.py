@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import secrets
+from collections.abc import Iterable
 
 import msgspec
 
@@ -32,11 +34,11 @@ def run_example(course: Course, exercise: Exercise, files: Files, test: str, see
     exact = [record for record in run.tests if record.id == f"public::{test}"]
     found = exact or run.tests
     if len(found) != 1:
-        names = [
-            record.id.removeprefix("public::") for record in run_suite(msgspec.structs.replace(suite, only="\0"), None).tests
-        ]
-        names = [record.id.removeprefix("public::") for record in run.tests] or names
-        raise MaterialError(
-            f"{len(found)} public examples of exercise {exercise.label} match {test!r}: {', '.join(names) or 'none'}"
-        )
+        names = [record.id.removeprefix("public::") for record in found] or _names(materials.suite_files[path] for path in public)
+        raise MaterialError(f"{len(found)} public examples of exercise {exercise.label} match {test!r}: {', '.join(names) or 'none'}")
     return found[0]
+
+
+def _names(files: Iterable[bytes]) -> list[str]:
+    nodes = [node for file in files for node in ast.parse(file).body]
+    return [node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]

@@ -13,7 +13,7 @@ import msgspec
 
 from grader.course import Course, Exercise
 from grader.sandbox.client import Limits, Package
-from grader.suite.by_hand import ByHandRule
+from grader.suite.by_hand import ByHandRule, with_twins
 from grader.suite.diagnosis import Chaff
 from grader.suite.plugin import Suite
 
@@ -100,7 +100,7 @@ def read_chaff(path: Path, exercise: Exercise, references: Mapping[str, bytes], 
 
 def package(exercise: Exercise, files: dict[str, bytes], name: str = "exercises") -> Package:
     """The files of one exercise as the sandbox loads them, with its by-hand rules."""
-    forbidden = {graded: list(calls) for graded in exercise.names if (calls := exercise.forbidden_calls(graded))}
+    forbidden = {graded: with_twins(calls) for graded in exercise.names if (calls := exercise.forbidden_calls(graded))}
     return Package(main=exercise.file, files=files, name=name, forbidden=forbidden)
 
 

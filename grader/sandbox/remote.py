@@ -322,6 +322,10 @@ class Local:
         answer, parts = self._executor.handle(request, bytearray(b"".join(blob.parts)), pull)
         return answer, bytearray(b"".join(parts.parts))
 
+    def forget(self) -> None:
+        """Let go of the objects that were kept for a caller."""
+        self._executor.kept.clear()
+
     def close(self) -> None:
         """Forget the package's modules."""
         self._executor.program.uninstall()

@@ -353,7 +353,8 @@ class Decoder:
     def _strided(self, dtype: torch.dtype, shape: list[int], offset: int, strides: list[int]) -> torch.Tensor:
         """Rebuild a non-contiguous tensor; axes of stride 0 travelled once and are expanded again."""
         sizes = [min(1, size) if stride == 0 else size for size, stride in zip(shape, strides, strict=True)]
-        base = torch.empty_strided(sizes, strides, dtype=dtype)
+        extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) if all(sizes) else 0
+        base = torch.zeros(extent, dtype=dtype).as_strided(sizes, strides)  # gaps are zero, and so the same in every run
         base.copy_(self._contiguous(dtype, sizes, offset))
         return base.expand(shape)
 

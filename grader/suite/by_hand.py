@@ -168,6 +168,7 @@ class _Names:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.functions:
             named = [*self.functions[node.func.id].posonlyargs, *self.functions[node.func.id].args]
             pairs = [(ast.Name(arg.arg), value) for arg, value in zip(named, node.args, strict=False)]
+            pairs += [(ast.Name(keyword.arg), keyword.value) for keyword in node.keywords if keyword.arg]
         for target, value in pairs:
             if isinstance(target, ast.Tuple | ast.List):
                 several = value.elts if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts) else None
@@ -331,7 +332,7 @@ class _Scanner:
             yield from self._forbidden(node, dotted.rpartition(".")[2], dotted)
 
     def _call(self, node: ast.Call) -> Iterator[Finding]:
-        called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        called = getattr(node.func, "id", getattr(node.func, "attr", ""))
         passes_a_module = any(self.names.dotted(argument) in sys.modules for argument in node.args)
         for argument in node.args:
             text = constant(argument)
@@ -381,16 +382,14 @@ def _bound_names(statement: ast.stmt) -> set[str]:
         return {statement.name}
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name.split(".")[0] for alias in statement.names}
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)} | {
-        root.id for node in ast.walk(statement) if isinstance(node, ast.Attribute) and (root := _root(node)) is not None
-        and isinstance(node.ctx, ast.Store)
-    }  # fmt: skip
+    stored = [node for node in ast.walk(statement) if isinstance(getattr(node, "ctx", None), ast.Store)]
+    return {root.id for node in stored if isinstance(root := _root(node), ast.Name)}  # `f.x = ...` changes what f is
 
 
-def _root(node: ast.expr) -> ast.Name | None:
-    while isinstance(node, ast.Attribute):
+def _root(node: ast.AST) -> ast.AST:
+    while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
-    return node if isinstance(node, ast.Name) else None
+    return node
 
 
 def _only_names(node: ast.Import | ast.ImportFrom, used: set[str]) -> ast.AST:

@@ -172,7 +172,7 @@ def _as_float(number: int | float) -> float:
 
 
 def assert_equal(actual: Any, expected: Any, *, what: str = "the output") -> None:
-    """The very same plain data, types included; tensors equal in shape, dtype and every value (a NaN only where one is expected)."""
+    """The very same plain data, types included; tensors equal in shape, dtype and every value, NaN only where it is expected."""
     if isinstance(expected, torch.Tensor):
         tensor = _same_kind(actual, expected, what)
         wrong = tensor != expected
@@ -186,9 +186,9 @@ def assert_equal(actual: Any, expected: Any, *, what: str = "the output") -> Non
     if isinstance(expected, tuple | list):
         if len(actual) != len(expected):
             raise Mistake(f"{what} is {_type_name(actual)}, not {_type_name(expected)}")
-        if all(type(one) in _FLAT and type(one) is type(other) for one, other in zip(actual, expected, strict=True)):
-            if actual == expected:  # the quick way for thousands of numbers
-                return
+        flat = all(type(one) in _FLAT and type(one) is type(other) for one, other in zip(actual, expected, strict=True))
+        if flat and actual == expected:  # the quick way for thousands of numbers
+            return
         for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
             assert_equal(one, other, what=f"{what}[{index}]")
     elif isinstance(expected, dict):

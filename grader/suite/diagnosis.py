@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import torch
 
-from grader.sandbox.client import Package
+from grader.sandbox import wire
+from grader.sandbox.client import Package, Stream, Transport
 from grader.sandbox.remote import Local, Observation, RemoteObject, Session
 
-from .checks import TOLERANCE
+from .checks import TOLERANCE, close_places
 
-SECONDS = 0.6  # of CPU time for the diagnosis of one run
+SECONDS = 0.35  # of CPU time for the diagnosis of one run
+WORKER_SECONDS = 0.05  # what a worker costs of it
 MEMORY_TOLERANCE = 0.1  # relative difference of two measured peaks that count as equal
+MAX_QUESTION = 1 << 20  # bytes of a request that is remembered
+PEAK, BY_HAND = "(peak)", "(by hand)"  # observations that are no answers of the learner's code
 
 
 class Chaff(msgspec.Struct, frozen=True):
@@ -30,20 +33,81 @@ class Chaff(msgspec.Struct, frozen=True):
     package: Package
 
 
+def _holds_objects(request: wire.Request) -> bool:
+    """Whether an argument is an object of an earlier request."""
+    return b'{"h":[' in msgspec.json.encode(request)
+
+
 class MeasuredPeak(msgspec.Struct):
     """A memory figure inside a trace."""
 
     size: int
 
 
-_local: dict[str, Local] = {}
+_local: dict[str, tuple[Package, Local]] = {}
 
 
 def local(package: Package) -> Local:
-    """The in-process executor of a trusted package, made once per process."""
-    if package.name not in _local:
-        _local[package.name] = Local(package)
-    return _local[package.name]
+    """The in-process executor of a trusted package, made once per process and made anew when the package has changed."""
+    known, executor = _local.get(package.name, (None, None))
+    if executor is None or (known is not package and known != package):
+        if executor is not None:
+            executor.close()
+        executor = Local(package)
+        _local[package.name] = package, executor
+    return executor
+
+
+@contextlib.contextmanager
+def fresh_local(package: Package) -> Iterator[Local]:
+    """An executor of its own for a package: nothing that earlier calls left behind is in it."""
+    executor = Local(msgspec.structs.replace(package, name=f"{package.name}_fresh"))
+    try:
+        yield executor
+    finally:
+        executor.close()
+
+
+def forget_objects() -> None:
+    """Let go of what a run's tests made with references and chaffs."""
+    for _, executor in _local.values():
+        executor.forget()
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A request as it was sent, complete in itself: no object or stream of an earlier one is part of it."""
+
+    request: wire.Request
+    data: bytes
+
+    def answer_of(self, package: Package, what: str) -> Observation:
+        """What a trusted package answers."""
+        blob = wire.Blob()
+        blob.parts, blob.size = [self.data], len(self.data)
+        executor = local(package)
+        answer, data = executor.request(self.request, blob, {})
+        if isinstance(answer, wire.Raised):
+            return Observation(what, raised=answer.type, used=answer.used)
+        session = Session(lambda: executor)
+        value = wire.Decoder(data, handle=lambda handle: RemoteObject(session, handle, what)).decode(answer.value)
+        return Observation(what, value=value, used=answer.used)
+
+
+class Listener:
+    """A transport that remembers the last question which the learner's code was asked, if it is complete in itself."""
+
+    def __init__(self, transport: Callable[[], Transport]) -> None:
+        self._transport = transport
+        self.last: Question | None = None
+
+    def request(
+        self, request: wire.Request, blob: wire.Blob, streams: dict[int, Stream]
+    ) -> tuple[wire.Ok | wire.Raised, bytearray]:
+        """Pass it on."""
+        self.last = None
+        if not streams and request.handle is None and blob.size <= MAX_QUESTION and not _holds_objects(request):
+            self.last = Question(request, b"".join(blob.parts))
+        return self._transport().request(request, blob, streams)
 
 
 class Diverged(Exception):
@@ -53,7 +117,7 @@ class Diverged(Exception):
 def replay(session: Session, trace: Sequence[Observation], run: Callable[[], Any]) -> bool:
     """Run a failed test again in `session` and say whether it saw the answers of `trace` and failed, too.
 
-    What the replayed code prints is dropped. An empty trace says nothing, so it matches nothing.
+    An empty trace says nothing, so it matches nothing.
     """
     expected = iter(trace)
 
@@ -64,8 +128,7 @@ def replay(session: Session, trace: Sequence[Observation], run: Callable[[], Any
 
     session.watch = watch
     try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            run()
+        run()
     except Diverged:
         return False
     except Exception:
@@ -84,16 +147,24 @@ class Search:
         self.found: dict[str, list[str]] = {}  # test -> names
         self._likely: set[str] = set()
 
-    def explain(self, test: str, chaffs: Sequence[Chaff], matches: Callable[[Chaff], bool]) -> None:
-        """Note the names of the `chaffs` that `matches` accepts for this test."""
+    def explain(self, test: str, chaffs: Sequence[Chaff], matches: Callable[[Chaff], bool], cost: float = 0.0) -> None:
+        """Note the names of the `chaffs` that `matches` accepts for this test; `cost` is what one try takes elsewhere.
+
+        A search that the budget cuts short names nothing: one of the untried chaffs might fit as well.
+        """
         names: list[str] = []
         for likely in (True, False):
+            names = []
             for chaff in chaffs:
-                if (chaff.name in self._likely) == likely and self.seconds > 0:
-                    start = time.process_time()
-                    if matches(chaff):
-                        names.append(chaff.name)
-                    self.seconds -= time.process_time() - start
+                if (chaff.name in self._likely) != likely:
+                    continue
+                if self.seconds <= 0:
+                    names = []
+                    break
+                start = time.process_time()
+                if matches(chaff):
+                    names.append(chaff.name)
+                self.seconds -= time.process_time() - start + cost
             if names:
                 break
         self._likely.update(names)
@@ -112,10 +183,13 @@ def settle(per_test: dict[str, list[str]]) -> dict[str, str | None]:
 
 
 def same_observation(one: Observation, other: Observation) -> bool:
-    """Whether two answers are the same: the same question, and the same value, exception or forbidden call."""
-    if (one.what, one.raised, one.used) != (other.what, other.raised, other.used):
+    """Whether two answers are the same: the same question, and the same value or exception. Where a forbidden call was used, the
+    call is what counts."""
+    if one.what != other.what or bool(one.used) != bool(other.used):
         return False
-    return same_value(one.value, other.value)
+    if one.used:
+        return bool(set(one.used) & set(other.used))
+    return one.raised == other.raised and same_value(one.value, other.value)
 
 
 def same_value(one: Any, other: Any) -> bool:
@@ -125,9 +199,7 @@ def same_value(one: Any, other: Any) -> bool:
             return False
         if one.dtype not in TOLERANCE:
             return torch.equal(one, other)
-        finite = other[other.isfinite()].abs()
-        limit = TOLERANCE[one.dtype] * max(1.0, finite.max().item() if finite.numel() else 1.0)
-        return torch.allclose(one.double(), other.double(), rtol=0.0, atol=limit, equal_nan=True)
+        return bool(close_places(one, other, TOLERANCE[one.dtype]).all())
     if isinstance(one, MeasuredPeak) and isinstance(other, MeasuredPeak):
         return abs(one.size - other.size) <= MEMORY_TOLERANCE * max(one.size, other.size)
     if isinstance(one, RemoteObject) and isinstance(other, RemoteObject):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from grader.sandbox.client import Worker
+from grader.sandbox.client import Worker, WorkerGone
 from grader.sandbox.remote import Observation, RemoteFunction, RemoteModule, RemoteObject
 
 from .checks import not_assessed
-from .diagnosis import MeasuredPeak
+from .diagnosis import PEAK, MeasuredPeak
 from .inputs import AuthoringError
 
 
@@ -33,13 +33,16 @@ class PeakMemory:
         self._used = True
         session = function._session
         held = session.ask("hold", "arguments", arguments=arguments)
+        session.ask("hold", "nothing", arguments=())  # until the next request the worker may still hold the last one's bytes
         worker = self._worker()
         before = worker.memory("VmSize") if worker else None
         if before is None:
             not_assessed("memory can only be measured on Linux, outside the worker")
         result = function.keep(*held, **keywords)
-        after = worker.memory("VmPeak") or before
+        after = worker.memory("VmPeak")
+        if after is None:
+            raise WorkerGone("the code ended its own process before its memory could be measured")
         peak = Peak(max(0, after - before))
         peak.result = result
-        session.observe(Observation("peak", value=MeasuredPeak(int(peak))))
+        session.observe(Observation(PEAK, value=MeasuredPeak(int(peak))))
         return peak

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import os
+import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +22,26 @@ from grader.sandbox.remote import ForbiddenCall, LearnerError, Local, Observatio
 
 from . import by_hand
 from .checks import Mistake, NotAssessed
-from .diagnosis import Chaff, Search, local, replay, settle
+from .diagnosis import (
+    BY_HAND,
+    PEAK,
+    WORKER_SECONDS,
+    Chaff,
+    Listener,
+    Search,
+    forget_objects,
+    fresh_local,
+    local,
+    replay,
+    same_observation,
+    settle,
+)
 from .inputs import AuthoringError, InputSource
 from .memory import PeakMemory
 
 CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed", "memory")
 NOT_REPLAYED = ("speed",)
+MAX_MESSAGE = 4000  # characters
 
 
 def points(value: float, category: str) -> pytest.MarkDecorator:
@@ -134,7 +152,8 @@ class Plugin:
         else:
             assert sandbox is not None
             self.process = LearnerProcess(sandbox, suite.learner, suite.limits)
-        self.session = Session(self.process.transport)
+        self.listener = Listener(self.process.transport)
+        self.session = Session(lambda: self.listener)
         self.run = SuiteRun()
         self._records: dict[str, TestRecord] = {}
         self._search = Search(suite.chaffs)
@@ -155,9 +174,7 @@ class Plugin:
 
     @pytest.hookimpl
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        cases: dict[tuple[str, str], int] = {}
-        for item in items:
-            cases[_function(item)] = cases.get(_function(item), 0) + 1
+        cases = Counter(_function(item) for item in items)
         kept = []
         for item in items:
             marker = item.get_closest_marker("points")
@@ -173,7 +190,7 @@ class Plugin:
             if self.suite.only and self.suite.only not in item.name:
                 continue
             record = TestRecord(
-                id=f"{'public' if visible else 'hidden'}::{item.name}",
+                id=f"{'public' if visible else 'hidden'}::{item.nodeid.partition('::')[2]}",
                 title=title,
                 category=category,
                 max_points=value / cases[_function(item)],
@@ -205,6 +222,7 @@ class Plugin:
                 raise
             except BaseException as error:
                 self._judge(pyfuncitem, record, error)
+        record.message = _fit(record.message)
         return True
 
     def _blocked(self) -> str | None:
@@ -228,6 +246,7 @@ class Plugin:
             self.run.blocked_by = forbidden_sentence(error)
         except WorkerGone as error:
             self.run.blocked_by = f"the file cannot be loaded: {error}"
+        self.run.blocked_by = _fit(self.run.blocked_by)
         self.session.trace.clear()
 
     @pytest.hookimpl
@@ -254,49 +273,67 @@ class Plugin:
         elif isinstance(error, NotAssessed):
             record.outcome, record.message = "not_assessed", str(error)
             return
-        else:
+        elif not _is_bare_assert(error, item.path):  # one of those fails the test, whose sentence says why
             record.outcome = "error"
             record.message = "the grader itself failed here; please tell your instructor"
-            record.detail = "".join(traceback.format_exception(error))[-4000:]
+            made = ", ".join(InputSource.current.recorded) if InputSource.current else ""
+            record.detail = _fit("".join(traceback.format_exception(error))[-MAX_MESSAGE:] + f"\ninputs: {made or 'none'}")
             return
         if explain and record.category not in NOT_REPLAYED:
             self._diagnose(item, record)
 
     # --- diagnosis ---
 
-    def _diagnose(self, item: pytest.Item, record: TestRecord) -> None:
-        trace = list(self.session.trace)
-        measured = "peak_memory" in item.fixturenames
+    def _diagnose(self, item: pytest.Function, record: TestRecord) -> None:
+        """Look for chaffs that give the learner's answers. The last question, whose answer was wrong, rules out most of them."""
+        trace, question = list(self.session.trace), self.listener.last
+        asked = next((one.what for one in reversed(trace) if one.what not in (PEAK, BY_HAND)), "")
+        wanted = next((one for one in reversed(trace) if one.what == asked), None)
+        measured, fresh = "peak_memory" in item.fixturenames, "fresh_learner" in item.fixturenames
+
+        def matches(chaff: Chaff) -> bool:
+            quick = not (measured or fresh or question is None or wanted is None)
+            if quick and not same_observation(question.answer_of(chaff.package, asked), wanted):
+                return False
+            with self._stand_in(chaff, measured=measured, fresh=fresh) as (transport, worker):
+                return self._run_again(item, record, chaff, trace, Session(transport), worker)
+
         chaffs = [chaff for chaff in self.suite.chaffs if not measured or chaff.category == "memory"]
-        run = self._replay_measured if measured else self._replay
-        self._search.explain(item.nodeid, chaffs, lambda chaff: run(item, record, chaff, trace))
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # some chaffs print
+            self._search.explain(item.nodeid, chaffs, matches, cost=WORKER_SECONDS if measured else 0.0)
 
-    def _replay(self, item: pytest.Item, record: TestRecord, chaff: Chaff, trace: list[Observation]) -> bool:
-        """Run the test once more with a chaff in the learner's place, in this process, on the same inputs."""
-        return self._run_again(item, record, chaff, trace, Session(lambda: local(chaff.package)), None)
-
-    def _replay_measured(self, item: pytest.Item, record: TestRecord, chaff: Chaff, trace: list[Observation]) -> bool:
-        """The same in a worker: memory can only be measured there."""
-        process = LearnerProcess(self.sandbox, chaff.package, self.suite.limits)
-        try:
-            return self._run_again(item, record, chaff, trace, Session(process.transport), process)
-        finally:
-            process.close()
+    @contextlib.contextmanager
+    def _stand_in(self, chaff: Chaff, *, measured: bool, fresh: bool) -> Iterator[tuple[Callable, Callable]]:
+        """What takes the learner's place in a replay: this process; a fresh copy in it; or a worker, for memory."""
+        if measured:
+            assert self.sandbox is not None
+            process = LearnerProcess(self.sandbox, chaff.package, self.suite.limits)
+            try:
+                yield process.transport, lambda: process.worker
+            finally:
+                process.close()
+        elif fresh:
+            with fresh_local(chaff.package) as executor:
+                yield lambda: executor, lambda: None
+        else:
+            yield lambda: local(chaff.package), lambda: None
 
     def _run_again(
         self,
-        item: pytest.Item,
+        item: pytest.Function,
         record: TestRecord,
         chaff: Chaff,
         trace: list[Observation],
         session: Session,
-        process: LearnerProcess | None,
+        worker: Callable[[], Worker | None],
     ) -> bool:
+        """The test once more, on the same inputs, with a chaff in the learner's place: whether it fails in the same way."""
         InputSource.current = InputSource(self.suite.seed, record.id)
         ours = {
             "learner": Remote(session),
-            "peak_memory": PeakMemory(lambda: process.worker if process else None),
-            "by_hand": ByHandCheck(chaff.package, self.suite.rules),
+            "fresh_learner": Remote(session),
+            "peak_memory": PeakMemory(worker),
+            "by_hand": ByHandCheck(chaff.package, self.suite.rules, session),
         }
         arguments = {name: ours.get(name, item.funcargs[name]) for name in item._fixtureinfo.argnames}
         return replay(session, trace, lambda: item.obj(**arguments))
@@ -310,6 +347,7 @@ class Plugin:
         self.process.close()
         self.run.output = "".join(self.process.printed)
         InputSource.current = None
+        forget_objects()
 
     # --- fixtures ---
 
@@ -317,6 +355,13 @@ class Plugin:
     def learner(self, request: pytest.FixtureRequest) -> Remote:
         """The learner's module, in its jail."""
         self.process.renew(even_alive="peak_memory" in request.fixturenames)
+        self.session.trace.clear()
+        return Remote(self.session)
+
+    @pytest.fixture
+    def fresh_learner(self) -> Remote:
+        """Like `learner`, in a process that has done nothing before: for what a second call may know of the first."""
+        self.process.renew(even_alive=True)
         self.session.trace.clear()
         return Remote(self.session)
 
@@ -336,7 +381,7 @@ class Plugin:
     @pytest.fixture
     def by_hand(self) -> ByHandCheck:
         """The source scan of the exercise's by-hand rules."""
-        return ByHandCheck(self.suite.learner, self.suite.rules)
+        return ByHandCheck(self.suite.learner, self.suite.rules, self.session)
 
     @pytest.fixture
     def peak_memory(self) -> PeakMemory:
@@ -347,27 +392,30 @@ class Plugin:
 class ByHandCheck:
     """The `by_hand` fixture."""
 
-    def __init__(self, package: Package, rules: list[by_hand.ByHandRule]) -> None:
-        self._package, self._rules = package, rules
+    def __init__(self, package: Package, rules: list[by_hand.ByHandRule], session: Session) -> None:
+        self._package, self._rules, self._session = package, rules, session
 
     def assert_clean(self) -> None:
         """No forbidden name, and nothing that would hide one, in the learner's file."""
         file = f"{self._package.main}.py"
         for rule in self._rules:
             for finding in by_hand.scan(self._package.files[file], rule):
+                self._session.observe(Observation(BY_HAND, value=finding.sentence))
                 raise Mistake(f"line {finding.line} of {file} {finding.sentence}")
 
 
 def forbidden_sentence(error: ForbiddenCall) -> str:
     """What a learner reads when the spy saw a forbidden call."""
-    return f"the code calls `{error}`, which this exercise asks you to write by hand"
+    names = [name for name in error.names if "._" not in name] or error.names  # torch's private ones tell a learner little
+    return f"the code calls {' and '.join(f'`{name}`' for name in names)}, which this exercise asks you to write by hand"
 
 
 def learner_error(error: LearnerError, package: Package) -> str:
     """An exception of the learner's, with the line of theirs that raised it."""
-    if error.type == "NotImplementedError":
+    loading = error.what == "import"
+    if error.type == "NotImplementedError" and not loading:
         return f"{error.what} is not written yet"
-    if error.type == "MissingName":
+    if error.type == "MissingName" and not loading:
         return f"{package.main}.py has no `{error.message}`; the name is part of the contract"
     place = ""
     for file, line, _ in reversed(error.frames):
@@ -377,17 +425,32 @@ def learner_error(error: LearnerError, package: Package) -> str:
             text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
             place = f"\n  {os.path.basename(file)}, line {line}:  {text[:200]}"
             break
-    if error.what == "import":
-        return f"{error.type}: {error.message}{place}"
-    return f"{error}{place}"
+    return f"{error.type}: {error.message}{place}" if loading else f"{error}{place}"
 
 
-def _function(item: pytest.Item) -> tuple[str, str]:
-    return str(item.path), item.originalname or item.name
+def _fit(text: str | None) -> str | None:
+    """A message as it can be kept: not endless, and no half characters, whatever a learner's code put into it."""
+    return None if text is None else text[:MAX_MESSAGE].encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_bare_assert(error: BaseException, path: Path) -> bool:
+    """Whether an `assert` statement of the test file itself failed."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return isinstance(error, AssertionError) and frame is not None and frame.tb_frame.f_code.co_filename == str(path)
+
+
+def _function(item: pytest.Item) -> str:
+    """What the cases of a parametrized test have in common."""
+    return item.nodeid.removesuffix(item.name) + (getattr(item, "originalname", None) or item.name)
 
 
 CONFIG = Path(__file__).with_name("pytest.ini")
-OFF = ["terminal", "cacheprovider", "faulthandler", "doctest", "junitxml", "pastebin", "logging", "warnings", "unraisableexception", "threadexception", "debugging", "setuponly", "setupplan", "stepwise", "legacypath"]  # noqa: E501
+OFF = (
+    *("terminal", "cacheprovider", "faulthandler", "doctest", "junitxml", "pastebin", "logging", "warnings", "debugging"),
+    *("unraisableexception", "threadexception", "setuponly", "setupplan", "stepwise", "legacypath"),
+)
 
 
 def run_suite(suite: Suite, sandbox: Sandbox | None) -> SuiteRun:
@@ -407,12 +470,20 @@ def run_suite(suite: Suite, sandbox: Sandbox | None) -> SuiteRun:
     finally:
         logging.disable(logging.NOTSET)
         plugin.process.close()
+        _forget_modules(suite.files)
     if (
         code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
         and not plugin.run.problems
     ):
         plugin.run.problems.append(f"pytest ended with {code!r}")
     return plugin.run
+
+
+def _forget_modules(files: list[Path]) -> None:
+    """Let the next run read its test files anew: another course may have files of the same names, and files change."""
+    paths = {str(path) for path in files}
+    for name in [name for name, module in sys.modules.items() if getattr(module, "__file__", None) in paths]:
+        del sys.modules[name]
 
 
 __all__ = ["Plugin", "SandboxError", "Suite", "SuiteRun", "points", "run_suite"]
