@@ -6,10 +6,12 @@ Believes nothing that a worker says. Knows nothing of courses: it is given files
 from __future__ import annotations
 
 import array
-import base64
 import contextlib
+import errno
 import json
+import math
 import os
+import select
 import shutil
 import signal
 import socket
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import torch
 
 from . import jail, wire
 from .environment import clean_environment
@@ -30,6 +33,9 @@ ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0  # a fresh zygote imports torch
 HELLO_SECONDS = 20.0
 FLOOD_BYTES = 16 << 20  # printed; past it the worker is ended
+ANSWER_BYTES = 1 << 30  # of memory that the answers within one test may take on this side
+HEADER_WEIGHT = 32  # bytes of memory that a byte of a header may become
+DEATH_SECONDS = 0.2  # a process that closed its end of the wire has ended by then, or did not mean to end
 
 
 class SandboxError(Exception):
@@ -65,10 +71,12 @@ class Package(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "exercises"
     forbidden: dict[str, list[str]] = {}
 
-    def load_message(self) -> wire.Load:
+    def load_message(self) -> tuple[wire.Load, wire.Blob]:
         """The first frame that a worker gets."""
-        files = {name: base64.b64encode(data).decode() for name, data in self.files.items()}
-        return wire.Load(package=self.name, main=self.main, files=files, forbidden=self.forbidden)
+        blob = wire.Blob()
+        files = {name: torch.tensor(list(data), dtype=torch.uint8) for name, data in self.files.items()}
+        message = wire.Load(package=self.name, main=self.main, files=wire.encode(files, blob), forbidden=self.forbidden)
+        return message, blob
 
 
 class Transport(Protocol):
@@ -78,6 +86,9 @@ class Transport(Protocol):
         self, request: wire.Request, blob: wire.Blob, streams: dict[int, Stream]
     ) -> tuple[wire.Ok | wire.Raised, bytearray]:
         """Raises `WorkerGone` when there will be no answer."""
+
+    def broken(self, reason: str) -> WorkerGone:
+        """End the other side, whose answer is none, and say so."""
 
 
 class Stream:
@@ -197,30 +208,39 @@ class Sandbox:
             theirs.close()
             os.close(write_end)
             return _Connection(ours, read_end, process.pid, process=process)
-        status_ours, status_theirs = socket.socketpair()
         spec = {"tier": tier, "root": self._root, "memory_mb": limits.memory_mb, "cpu_seconds": limits.cpu_seconds}
-        descriptors = array.array("i", [theirs.fileno(), write_end, status_theirs.fileno()])
-        for attempt in (1, 2):
+        try:
             try:
-                self._await_zygote()
-                assert self._control is not None
-                self._control.sendmsg([json.dumps(spec).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
-                break
-            except OSError:  # the zygote is gone, killed from outside: a clean one takes its place
-                if attempt == 2:
-                    raise SandboxError("the zygote is gone and a new one cannot be reached") from None
+                pid, status_socket, status = self._fork_worker(spec, theirs, write_end)
+            except (OSError, ValueError):  # the zygote is gone, killed from outside: a clean one takes its place
                 self._end_zygote()
                 self._spawn_zygote()
-        theirs.close()
-        status_theirs.close()
-        os.close(write_end)
-        status_ours.settimeout(HELLO_SECONDS)
-        status = status_ours.makefile("rb")
-        try:
-            pid = json.loads(status.readline())["pid"]
+                pid, status_socket, status = self._fork_worker(spec, theirs, write_end)
         except (OSError, ValueError) as error:
+            ours.close()
+            os.close(read_end)
             raise SandboxError(f"no worker was forked ({type(error).__name__})") from None
-        return _Connection(ours, read_end, pid, status=status, status_socket=status_ours)
+        finally:
+            theirs.close()
+            os.close(write_end)
+        return _Connection(ours, read_end, pid, status=status, status_socket=status_socket)
+
+    def _fork_worker(self, spec: dict[str, Any], wired: socket.socket, output: int) -> tuple[int, socket.socket, Any]:
+        """Ask the zygote for a worker: its process, and the channel on which its end will be told."""
+        self._await_zygote()
+        assert self._control is not None
+        ours, theirs = socket.socketpair()
+        descriptors = array.array("i", [wired.fileno(), output, theirs.fileno()])
+        try:
+            self._control.sendmsg([json.dumps(spec).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+            theirs.close()
+            ours.settimeout(HELLO_SECONDS)
+            status = ours.makefile("rb")
+            return json.loads(status.readline())["pid"], ours, status
+        except (OSError, ValueError):
+            ours.close()
+            theirs.close()
+            raise
 
     def _end_zygote(self) -> None:
         if self._control is not None:
@@ -264,15 +284,21 @@ class Worker:
 
     def __init__(self, connection: _Connection, limits: Limits) -> None:
         self._connection, self.limits, self.pid = connection, limits, connection.pid
+        self.until = math.inf  # on `time.monotonic`: no request lasts longer, however much of `call_seconds` is left
         self._exit: int | None = None
+        self._cpu_seconds = 0.0
         self._alive = True
         self._gone: WorkerGone | None = None
+        self._forbidden: set[str] = set()
+        self.refill()
         self.printed = bytearray()
         self.printed_bytes = 0
-        self._pidfd = None
-        if self.pid and hasattr(os, "pidfd_open"):
-            with contextlib.suppress(OSError):
+        self._pidfd, self._by_number = None, False
+        if self.pid and connection.process is None:
+            try:
                 self._pidfd = os.pidfd_open(self.pid)
+            except OSError as error:  # ended already, or a kernel that has no such call
+                self._by_number = error.errno == errno.ENOSYS
         self._drain = threading.Thread(target=self._collect_output, daemon=True)
         self._drain.start()
         try:
@@ -285,15 +311,20 @@ class Worker:
             self.kill()
             raise jail.Refused(hello.refused if isinstance(hello, wire.Hello) else "no greeting")
         self.layers = hello.layers
+        self._measurable = self._memory("VmSize") is not None
 
     def load(self, package: Package) -> None:
         """Send the files. Nothing of them runs before the first request."""
-        deadline = time.monotonic() + self.limits.call_seconds
+        self._forbidden = {call for calls in package.forbidden.values() for call in calls}
         try:
-            wire.send(self._connection.socket, package.load_message(), deadline=deadline)
-        except (OSError, wire.DeadlineError) as error:
+            wire.send(self._connection.socket, *package.load_message(), deadline=time.monotonic() + HELLO_SECONDS)
+        except (OSError, wire.WireError, wire.DeadlineError) as error:
             self.kill()
             raise SandboxError(f"a worker did not take its files ({type(error).__name__})") from None
+
+    def refill(self) -> None:
+        """A new test begins: the memory that its answers may take is whole again."""
+        self._allowance = ANSWER_BYTES
 
     @property
     def alive(self) -> bool:
@@ -306,28 +337,52 @@ class Worker:
         """One request and its answer, within `call_seconds` in all; raises `WorkerGone` otherwise."""
         if not self._alive:
             raise self._gone or WorkerGone("the code's process has already ended")
-        deadline = time.monotonic() + self.limits.call_seconds
+        deadline = min(time.monotonic() + self.limits.call_seconds, self.until)
         connection = self._connection.socket
         try:
+            self._listen()
             wire.send(connection, request, blob, deadline)
             while True:
-                answer, data = wire.receive(connection, trusted=True, deadline=deadline)
+                answer, data = wire.receive(connection, trusted=True, deadline=deadline, weigh=self._weigh)
                 if isinstance(answer, wire.Pull):
                     self._answer_pull(answer, streams, deadline)
                 elif isinstance(answer, wire.Ok | wire.Raised):
-                    return answer, data
+                    answer.used = [name for name in answer.used if name in self._forbidden]
+                    return wire.clip(answer) if isinstance(answer, wire.Raised) else answer, data
                 else:
                     raise wire.WireError("a second greeting")
         except wire.DeadlineError:
-            if self.printed_bytes > FLOOD_BYTES:
-                raise self._end(WorkerGone("the code printed without end and was stopped")) from None
-            raise self._end(
-                WorkerHung(f"no answer within {self.limits.call_seconds:g} s: an endless loop, or far too slow?")
-            ) from None
+            raise self._end(self._late(deadline)) from None
         except wire.WireError as error:
-            raise self._end(WorkerGone(f"the code's process sent something other than an answer: {error}")) from None
+            raise self.broken(str(error)) from None
         except (EOFError, ConnectionError):
-            raise self._end(None) from None
+            raise self._died() from None
+
+    def _listen(self) -> None:
+        """Nothing may have arrived before the question: an answer that was ready is none, and no time would be measured."""
+        self._connection.socket.setblocking(False)
+        try:
+            if self._connection.socket.recv(1, socket.MSG_PEEK):
+                raise wire.WireError("an answer before the question")
+        except BlockingIOError:
+            return
+        raise EOFError
+
+    def _weigh(self, header: int, blob: int) -> None:
+        self._allowance -= header * HEADER_WEIGHT + blob
+        if self._allowance < 0:
+            raise wire.WireError("far too much in one test")
+
+    def _late(self, deadline: float) -> WorkerGone:
+        if self.printed_bytes > FLOOD_BYTES:
+            return WorkerGone("the code printed without end and was stopped")
+        if deadline == self.until:
+            return WorkerHung("no answer before the time for the whole exercise was used up: an endless loop, or far too slow?")
+        return WorkerHung(f"no answer within {self.limits.call_seconds:g} s: an endless loop, or far too slow?")
+
+    def broken(self, reason: str) -> WorkerGone:
+        """End a process that does not keep to the protocol."""
+        return self._end(WorkerGone(f"the code's process sent something other than an answer: {reason}"))
 
     def _answer_pull(self, pull: wire.Pull, streams: dict[int, Stream], deadline: float) -> None:
         if pull.stream not in streams:
@@ -339,26 +394,55 @@ class Worker:
             item = wire.StreamItem(exhausted=True)
         wire.send(self._connection.socket, item, blob, deadline)
 
-    def _end(self, gone: WorkerGone | None) -> WorkerGone:
+    def _end(self, gone: WorkerGone) -> WorkerGone:
         self.kill()
-        self._gone = gone or WorkerGone(self._death_sentence())
-        return self._gone
+        self._gone = gone
+        return gone
 
-    def _death_sentence(self) -> str:
+    def _died(self) -> WorkerGone:
+        """The other end of the wire is closed: say how that came about."""
+        ended = self._has_ended()
+        self.kill()
         if self.printed_bytes > FLOOD_BYTES:
-            return "the code printed without end and was stopped"
-        code = self._exit
-        if code is not None and code < 0:
+            sentence = "the code printed without end and was stopped"
+        elif not ended:
+            sentence = "the code closed its connection to the grader"
+        elif self._exit is not None and self._exit < 0:
+            sentence = f"the code's process was ended by {self._signal_name(-self._exit)}"
+        else:
+            sentence = f"the code ended its own process (exit code {self._exit}) instead of answering"
+        return self._end(WorkerGone(sentence))
+
+    def _has_ended(self) -> bool:
+        if self._pidfd is not None:
+            poll = select.poll()
+            poll.register(self._pidfd, select.POLLIN)
+            return bool(poll.poll(DEATH_SECONDS * 1000))
+        if self._connection.process is not None:
             try:
-                name = signal.Signals(-code).name
-            except ValueError:
-                name = f"signal {-code}"
-            why = {"SIGKILL": "out of memory?", "SIGXCPU": "out of CPU time", "SIGSEGV": "a crash in native code"}.get(name, "")
-            return f"the code's process was ended by {name}" + (f" ({why})" if why else "")
-        return f"the code ended its own process (exit code {code}) instead of answering"
+                self._connection.process.wait(DEATH_SECONDS)
+            except subprocess.TimeoutExpired:
+                return False
+        return True
+
+    def _signal_name(self, number: int) -> str:
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            return f"signal {number}"
+        if self._cpu_seconds >= self.limits.cpu_seconds and name in ("SIGKILL", "SIGXCPU"):
+            return f"{name} (out of CPU time)"
+        why = {"SIGKILL": "out of memory?", "SIGSEGV": "a crash in native code"}.get(name)
+        return f"{name} ({why})" if why else name
 
     def memory(self, field: str) -> int | None:
         """Bytes of virtual memory, `VmSize` now or `VmPeak` at its highest so far, read from the kernel; None without /proc."""
+        found = self._memory(field)
+        if found is None and self._measurable:  # its main thread has left, or all of it
+            raise self._end(WorkerGone("the code ended its own process while its memory was measured"))
+        return found
+
+    def _memory(self, field: str) -> int | None:
         try:
             for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
                 if line.startswith(f"{field}:"):
@@ -394,6 +478,8 @@ class Worker:
         with contextlib.suppress(OSError):
             if self._pidfd is not None:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            elif self._by_number:
+                os.kill(self.pid, signal.SIGKILL)
             elif self._connection.process is not None:
                 os.killpg(self.pid, signal.SIGKILL)
 
@@ -409,10 +495,9 @@ class Worker:
                 os.killpg(self.pid, signal.SIGKILL)
             self._exit = connection.process.wait()
         elif connection.status is not None:
-            try:
-                self._exit = json.loads(connection.status.readline() or b"{}").get("exit")
-            except (OSError, ValueError):
-                self._exit = None
+            with contextlib.suppress(OSError, ValueError):
+                end = json.loads(connection.status.readline() or b"{}")
+                self._exit, self._cpu_seconds = end.get("exit"), end.get("cpu_seconds", 0.0)
             connection.status.close()
             connection.status_socket.close()
         connection.socket.close()

@@ -15,9 +15,6 @@ from . import wire
 from .program import Program
 from .spy import ForbiddenCallSpy
 
-MAX_MESSAGE = 2000  # characters of an exception's text
-MAX_FRAMES = 5
-
 
 class MissingName(Exception):
     """The package lacks a graded name; `str` names it."""
@@ -58,27 +55,31 @@ class Executor:
 
     def describe(self, error: BaseException, used: Iterable[str] = ()) -> wire.Raised:
         """An exception as plain data: its type, text, and the lines of the package it passed through."""
+        kind = type(error)
         try:
-            message = str(error)[:MAX_MESSAGE]
-        except Exception:
-            message = "(its message cannot be printed)"
-        own = set(self.program.paths.values())
-        frames = [
-            (frame.filename, frame.lineno or 0, frame.name[:100])
-            for frame in traceback.extract_tb(error.__traceback__, limit=-200)
-            if frame.filename in own
-        ]
-        if isinstance(error, SyntaxError) and error.filename in own:
-            frames.append((error.filename, error.lineno or 0, "<module>"))
-            message = str(error.msg)[:MAX_MESSAGE]
-        bases = [base.__name__[:100] for base in type(error).__mro__[1:] if base.__module__ == builtins.__name__]
-        return wire.Raised(
-            type=type(error).__name__[:100], message=message, bases=bases, frames=frames[-MAX_FRAMES:], used=sorted(used)
-        )
+            own = set(self.program.paths.values())
+            message = str(error)
+            frames = [
+                (frame.filename, frame.lineno or 0, frame.name)
+                for frame in traceback.extract_tb(error.__traceback__, limit=-200)
+                if frame.filename in own
+            ]
+            if isinstance(error, SyntaxError) and error.filename in own:
+                frames.append((error.filename, error.lineno or 0, "<module>"))
+                message = str(error.msg)
+        except BaseException:  # noqa: B036 - its own code runs here, and may do anything
+            message, frames = "(its message cannot be printed)", []
+        try:
+            bases = [_text(base.__name__) for base in kind.__mro__[1:] if base.__module__ == builtins.__name__]
+            return wire.clip(wire.Raised(_text(kind.__name__), _text(message), bases, frames, sorted(used)))
+        except BaseException:  # noqa: B036
+            return wire.Raised("an exception", "(neither its type nor its message can be printed)", used=sorted(used))
 
     # --- objects ---
 
     def _keep(self, value: Any) -> wire.Handle:
+        if isinstance(value, torch.Tensor) and type(value) not in (torch.Tensor, torch.nn.Parameter):
+            value = wire.plain_tensor(value)  # what a subclass computes late is computed now
         number = next(self._numbers)
         self.kept[number] = value
         if isinstance(value, torch.nn.Module):
@@ -91,7 +92,7 @@ class Executor:
         module = type(value).__module__
         if module not in (builtins.__name__, self.load.package) and not module.startswith(self.load.package + "."):
             name = f"{module.split('.')[0]}.{name}"
-        return wire.Handle(number, kind, name[:200])
+        return wire.Handle(number, kind, _text(name)[: 2 * wire.MAX_NAME])
 
     def _target(self, request: wire.Request) -> Any:
         if request.handle is not None:
@@ -177,6 +178,11 @@ class Executor:
 
     def _do_train(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> None:
         self._target(request).train(extra)
+
+
+def _text(value: Any) -> str:
+    """A plain string that can be sent, whatever a subclass of `str` or half a character would do."""
+    return str.__str__(value)[: wire.MAX_TEXT].encode("utf-8", "backslashreplace").decode()
 
 
 def _differentiable(value: Any) -> bool:

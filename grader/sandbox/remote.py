@@ -94,13 +94,17 @@ class Session:
             if name in fields
         }
         request = wire.Request(operation=operation, handle=fields.get("handle"), path=fields.get("path", ""), **encoded)
-        answer, data = self._transport().request(request, blob, streams)
+        transport = self._transport()
+        answer, data = transport.request(request, blob, streams)
         if isinstance(answer, wire.Raised):
             self.observe(Observation(what, raised=answer.type, used=answer.used))
             if answer.used:
                 raise ForbiddenCall(answer.used)
             raise LearnerError(answer, what, self)
-        value = wire.Decoder(data, handle=lambda handle: self._wrap(handle, what)).decode(answer.value)
+        try:
+            value = wire.Decoder(data, handle=lambda handle: self._wrap(handle, what)).decode(answer.value)
+        except wire.WireError as error:
+            raise transport.broken(str(error)) from None
         self.observe(Observation(what, value=value, used=answer.used))
         if answer.used:
             raise ForbiddenCall(answer.used)
@@ -304,7 +308,7 @@ class Local:
     """Runs trusted code (a reference, a chaff) in this process behind the same interface. Never for learner code, but to debug."""
 
     def __init__(self, package: Package, paths: dict[str, str] | None = None) -> None:
-        self._executor = Executor(package.load_message(), package.files, paths)
+        self._executor = Executor(package.load_message()[0], package.files, paths)
         self._executor.program.install()
 
     def request(
@@ -325,6 +329,10 @@ class Local:
     def forget(self) -> None:
         """Let go of the objects that were kept for a caller."""
         self._executor.kept.clear()
+
+    def broken(self, reason: str) -> WorkerGone:
+        """Never true of trusted code."""
+        raise AssertionError(reason)
 
     def close(self) -> None:
         """Forget the package's modules."""

@@ -8,6 +8,7 @@ tags, lengths, shapes and depths raise `WireError`, and a whole frame has one de
 from __future__ import annotations
 
 import base64
+import binascii
 import math
 import socket
 import struct
@@ -25,6 +26,11 @@ MAX_BLOB = 256 << 20  # bytes
 MAX_DEPTH = 32
 MAX_NODES = 2_000_000  # values in one frame
 MAX_AXES = 16
+MAX_INTEGER = 8192  # bits: any int that can be printed, and no more
+MAX_COLLISIONS = 100  # keys of one dictionary that share a hash
+MAX_TEXT = 2000  # characters of an exception's message
+MAX_NAME = 100  # characters of the name of a type, class or function
+MAX_FRAMES = 5
 ALIGN = 64
 
 DTYPES: dict[str, torch.dtype] = {
@@ -57,7 +63,7 @@ class Load(Message, tag="load"):
 
     package: str
     main: str  # module that holds the graded names
-    files: dict[str, str]  # "ex06_repeat_kv.py" -> base64 of the file
+    files: Any = None  # encoded; "ex06_repeat_kv.py" -> the file's bytes as a tensor
     forbidden: dict[str, list[str]] = {}  # graded name -> dotted names of calls that it must do without
 
 
@@ -101,6 +107,17 @@ class Raised(Message, tag="raised"):
     bases: list[str] = []  # names of the exception's base classes
     frames: list[tuple[str, int, str]] = []  # file, line, function; the learner's own, outermost first
     used: list[str] = []
+
+
+def clip(raised: Raised) -> Raised:
+    """The same within the limits of what is kept and shown of an exception."""
+    return Raised(
+        type=raised.type[:MAX_NAME],
+        message=raised.message[:MAX_TEXT],
+        bases=[base[:MAX_NAME] for base in raised.bases[:20]],
+        frames=[(file[:1000], max(0, min(line, 10**6)), function[:MAX_NAME]) for file, line, function in raised.frames[-MAX_FRAMES:]],
+        used=raised.used,
+    )
 
 
 class Pull(Message, tag="pull"):
@@ -165,10 +182,10 @@ def encode(value: Any, blob: Blob, other: Callable[[Any], Any] | None = None, *,
         try:
             value.encode()
         except UnicodeEncodeError:
-            return {"y": base64.b85encode(value.encode("utf-8", "surrogatepass")).decode()}
+            return {"y": base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()}
         return value
-    if kind is int:
-        return value if -(2**63) <= value < 2**63 else {"i": hex(value)}
+    if kind is int and value.bit_length() <= MAX_INTEGER:
+        return value if _is_short(value) else {"i": hex(value)}
     if kind is float:
         return value if math.isfinite(value) else {"f": str(value)}
     if isinstance(value, torch.Tensor):
@@ -177,8 +194,10 @@ def encode(value: Any, blob: Blob, other: Callable[[Any], Any] | None = None, *,
             return encoded
         return _encode_reference(other(value)) if other else _refuse(value)
     if kind is bytes:
-        return {"b": base64.b85encode(value).decode()}
+        return {"b": base64.b64encode(value).decode()}
     if kind is list:
+        if _is_flat(value):
+            return value.copy()
         return [encode(item, blob, other, strides=strides, depth=depth + 1) for item in value]
     if isinstance(value, tuple):
         return {"u": [encode(item, blob, other, strides=strides, depth=depth + 1) for item in tuple.__iter__(value)]}
@@ -201,6 +220,16 @@ def encode(value: Any, blob: Blob, other: Callable[[Any], Any] | None = None, *,
     return _encode_reference(other(value)) if other else _refuse(value)
 
 
+def _is_short(number: int) -> bool:
+    return -(2**63) <= number < 2**63
+
+
+def _is_flat(items: list) -> bool:
+    """Whether a list holds nothing but short ints, or nothing but finite floats: it is its own encoding."""
+    kinds = set(map(type, items))
+    return (kinds == {int} and _is_short(min(items)) and _is_short(max(items))) or (kinds == {float} and all(map(math.isfinite, items)))
+
+
 def _refuse(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} cannot cross the wire")
 
@@ -214,17 +243,24 @@ def _encode_reference(value: Handle | StreamRef) -> Any:
 def _encode_tensor(tensor: torch.Tensor, blob: Blob, strides: bool) -> Any:
     """A tensor's tag, or None for one that has no plain bytes (sparse, quantized, meta)."""
     with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
-        if tensor.layout is not torch.strided or tensor.dtype not in DTYPE_NAMES or tensor.is_meta:
+        plain = plain_tensor(tensor)
+        if plain.layout is not torch.strided or plain.dtype not in DTYPE_NAMES or plain.is_meta:
             return None
-        plain = tensor.detach().to("cpu").resolve_conj().resolve_neg().as_subclass(torch.Tensor)
-        layout = None
+        plain = plain.to("cpu").resolve_conj().resolve_neg()
+        shape, layout = list(plain.shape), None
         if strides and not plain.is_contiguous():
             layout = list(plain.stride())
             for axis, stride in enumerate(layout):
                 if stride == 0:
                     plain = plain.narrow(axis, 0, min(1, plain.shape[axis]))
-        tag = [DTYPE_NAMES[plain.dtype], list(tensor.shape), blob.add(plain.contiguous())]
+        tag = [DTYPE_NAMES[plain.dtype], shape, blob.add(plain.contiguous())]
         return {"t": [*tag, layout] if layout else tag}
+
+
+def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """The same data as a `torch.Tensor` proper, whatever a subclass says of itself."""
+    with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
+        return torch.Tensor.as_subclass(torch.Tensor.detach(tensor), torch.Tensor)
 
 
 class Decoder:
@@ -240,17 +276,20 @@ class Decoder:
     ) -> None:
         self.blob, self.handle, self.stream, self.strides = blob, handle, stream, strides
         self.nodes = 0
+        self.unread = len(blob)  # bytes: what a frame's tensors may take together
 
     def decode(self, data: Any, depth: int = 0) -> Any:
         """The value of `data`; raises `WireError` for anything that `encode` would not have written."""
-        self.nodes += 1
+        kind = type(data)
+        flat = kind is list and _is_flat(data)
+        self.nodes += len(data) if flat else 1
         if depth > MAX_DEPTH or self.nodes > MAX_NODES:
             raise WireError("a value too deep or too large")
-        if data is None or type(data) in (bool, int, float, str):
+        if data is None or kind in (bool, float, str) or (kind is int and _is_short(data)):
             return data
-        if type(data) is list:
-            return [self.decode(item, depth + 1) for item in data]
-        if type(data) is not dict or len(data) != 1:
+        if kind is list:
+            return data if flat else [self.decode(item, depth + 1) for item in data]
+        if kind is not dict or len(data) != 1:
             raise WireError("an untagged object")
         ((tag, content),) = data.items()
         method = getattr(self, f"_tag_{tag}", None) if type(tag) is str and tag.isalpha() else None
@@ -262,20 +301,26 @@ class Decoder:
         return tuple(self.decode(item, depth) for item in _expect(content, list))
 
     def _tag_d(self, content: Any, depth: int) -> dict:
-        result = {}
+        result: dict[Any, Any] = {}
+        hashes: dict[int, int] = {}
         for pair in _expect(content, list):
             if type(pair) is not list or len(pair) != 2:
                 raise WireError("a dictionary entry that is no pair")
             key = self.decode(pair[0], depth)
-            try:
-                result[key] = self.decode(pair[1], depth)
-            except TypeError:
-                raise WireError("a dictionary key that cannot be hashed") from None
+            if type(key) is not str:  # the hash of a str is random, that of a number can be chosen
+                try:
+                    number = hash(key)
+                except TypeError:
+                    raise WireError("a dictionary key that cannot be hashed") from None
+                hashes[number] = hashes.get(number, 0) + 1
+                if hashes[number] > MAX_COLLISIONS:
+                    raise WireError("dictionary keys chosen to be slow")
+            result[key] = self.decode(pair[1], depth)
         return result
 
     def _tag_i(self, content: Any, depth: int) -> int:
         text = _expect(content, str)
-        if len(text) > 4096:
+        if len(text) > MAX_INTEGER // 4 + 3:
             raise WireError("a number too long")
         try:
             return int(text, 16)
@@ -289,7 +334,7 @@ class Decoder:
 
     def _tag_b(self, content: Any, depth: int) -> bytes:
         try:
-            return base64.b85decode(_expect(content, str))
+            return binascii.a2b_base64(_expect(content, str), strict_mode=True)
         except ValueError:
             raise WireError("malformed bytes") from None
 
@@ -314,7 +359,9 @@ class Decoder:
         if self.handle is None or type(content) is not list or len(content) != 3:
             raise WireError("a reference where none is allowed")
         number, kind, type_name = content
-        if type(number) is not int or kind not in HANDLE_KINDS or type(type_name) is not str or len(type_name) > 200:
+        if type(number) is not int or not 0 <= number < 2**53 or kind not in HANDLE_KINDS:
+            raise WireError("a malformed reference")
+        if type(type_name) is not str or len(type_name) > 2 * MAX_NAME:
             raise WireError("a malformed reference")
         return self.handle(Handle(number, kind, type_name))
 
@@ -342,10 +389,14 @@ class Decoder:
 
     def _contiguous(self, dtype: torch.dtype, shape: list[int], offset: int) -> torch.Tensor:
         count = math.prod(shape)
-        if offset + count * dtype.itemsize > len(self.blob):
+        self.unread -= count * dtype.itemsize
+        if offset + count * dtype.itemsize > len(self.blob) or self.unread < 0:
             raise WireError("a tensor larger than its bytes")
         if not count:
-            return torch.empty(shape, dtype=dtype)
+            try:
+                return torch.empty(shape, dtype=dtype)
+            except RuntimeError:
+                raise WireError("a shape that overflows") from None
         if dtype is torch.bool:  # any byte but 0 and 1 would be a bool that is equal to nothing
             return torch.frombuffer(self.blob, dtype=torch.uint8, count=count, offset=offset).reshape(shape) != 0
         return torch.frombuffer(self.blob, dtype=dtype, count=count, offset=offset).reshape(shape)
@@ -390,8 +441,16 @@ def send(connection: socket.socket, message: Message, blob: Blob | None = None, 
         raise DeadlineError from None
 
 
-def receive(connection: socket.socket, *, trusted: bool, deadline: float | None = None) -> tuple[Any, bytearray]:
+def receive(
+    connection: socket.socket,
+    *,
+    trusted: bool,
+    deadline: float | None = None,
+    weigh: Callable[[int, int], None] | None = None,
+) -> tuple[Any, bytearray]:
     """Read one frame: (message, blob). `trusted` says that this side is the trusted one and the sender a worker.
+
+    `weigh` is told the sizes of header and blob before they are read, and may refuse them with a `WireError`.
 
     Raises `EOFError` when the other side is gone, `WireError` for a malformed frame, `DeadlineError` past the deadline.
     """
@@ -399,6 +458,8 @@ def receive(connection: socket.socket, *, trusted: bool, deadline: float | None 
     magic, header_size, blob_size = PREFIX.unpack(prefix)
     if magic != MAGIC or header_size > MAX_HEADER or blob_size > MAX_BLOB:
         raise WireError("a frame that is malformed or too large")
+    if weigh:
+        weigh(header_size, blob_size)
     header = _read(connection, header_size, deadline)
     blob = _read(connection, blob_size, deadline)
     try:

@@ -6,7 +6,6 @@ forked child, or as `python -m grader.sandbox.worker FD` (tier D).
 
 from __future__ import annotations
 
-import base64
 import os
 import socket
 import sys
@@ -40,8 +39,8 @@ def serve(connection: socket.socket) -> NoReturn:
     ]
     sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
-    message, _ = wire.receive(connection, trusted=False)
-    files = {name: base64.b64decode(data) for name, data in message.files.items()}
+    message, blob = wire.receive(connection, trusted=False)
+    files = {name: data.numpy().tobytes() for name, data in wire.Decoder(blob).decode(message.files).items()}
 
     def pull(stream: int) -> Iterator[Any]:
         while True:
@@ -62,11 +61,11 @@ def serve(connection: socket.socket) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except Exception:  # learner code may have replaced or closed it
+            except BaseException:  # noqa: B036 - learner code may have replaced or closed it
                 pass
         try:
             wire.send(connection, answer, parts)
-        except wire.WireError as error:  # the answer is too large to send
+        except (wire.WireError, TypeError, ValueError) as error:  # too large to send, or no plain data after all
             wire.send(connection, executor.describe(error))
         del request, blob, answer, parts  # their memory is not the next call's
 

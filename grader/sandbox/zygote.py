@@ -34,7 +34,6 @@ def main_loop(control: socket.socket) -> NoReturn:
     jail.die_with_parent()
     worker.warm_up()
     host = Host(jail.readable_paths(), jail.nobody_can_read(jail.readable_paths()), jail.address_space())
-    gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trusted side's to handle

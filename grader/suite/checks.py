@@ -186,32 +186,29 @@ def assert_equal(actual: Any, expected: Any, *, what: str = "the output") -> Non
     if isinstance(expected, tuple | list):
         if len(actual) != len(expected):
             raise Mistake(f"{what} is {_type_name(actual)}, not {_type_name(expected)}")
-        flat = all(type(one) in _FLAT and type(one) is type(other) for one, other in zip(actual, expected, strict=True))
-        if flat and actual == expected:  # the quick way for thousands of numbers
-            return
         for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
-            assert_equal(one, other, what=f"{what}[{index}]")
+            if type(one) is not type(other) or type(one) not in (int, str, bytes, bool) or one != other:  # else quick: long lists
+                assert_equal(one, other, what=f"{what}[{index}]")
     elif isinstance(expected, dict):
         if actual.keys() != expected.keys():
             raise Mistake(f"{what} has other keys: {describe(list(actual))}", expected=f"expected {describe(list(expected))}")
         for key, other in expected.items():
             assert_equal(actual[key], other, what=f"{what}[{describe(key)}]")
     elif actual != expected and not (actual != actual and expected != expected):
-        raise Mistake(_first_difference(actual, expected, what), expected=f"expected {describe(expected)}")
+        raise _difference(actual, expected, what)
 
 
-_FLAT = (int, str, bytes, bool, type(None))
-
-
-def _first_difference(actual: Any, expected: Any, what: str) -> str:
-    """What is seen; of a long text, the part around the first wrong character."""
+def _difference(actual: Any, expected: Any, what: str) -> Mistake:
+    """What is seen; of a long text, the part from the first wrong character on."""
     if not isinstance(actual, str | bytes) or len(repr(actual)) <= 60:
-        return f"{what} is {describe(actual)}"
+        return Mistake(f"{what} is {describe(actual)}", expected=f"expected {describe(expected)}")
     pairs = enumerate(zip(actual, expected, strict=False))
     place = next((index for index, (one, other) in pairs if one != other), min(len(actual), len(expected)))
+    unit = "character" if isinstance(actual, str) else "byte"
+    there = f"expected {expected[place : place + 40]!r} there" if place < len(expected) else f"expected its end at {place}"
     if place >= len(actual):
-        return f"{what} ends after {len(actual)} {'characters' if isinstance(actual, str) else 'bytes'}, too early"
-    return f"{what} is wrong from {'character' if isinstance(actual, str) else 'byte'} {place} on: {actual[place : place + 40]!r}"
+        return Mistake(f"{what} ends after {len(actual)} {unit}s, too early", expected=there)
+    return Mistake(f"{what} is wrong from {unit} {place} on: {actual[place : place + 40]!r}", expected=there)
 
 
 def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, **keywords: Any) -> None:

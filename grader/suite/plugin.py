@@ -40,6 +40,7 @@ from .inputs import AuthoringError, InputSource
 from .memory import PeakMemory
 
 CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed", "memory")
+PEAK_SLACK = 1 << 20  # bytes
 NOT_REPLAYED = ("speed",)
 MAX_MESSAGE = 4000  # characters
 
@@ -112,9 +113,16 @@ class LearnerProcess:
         return self.worker
 
     def renew(self, *, even_alive: bool = False) -> None:
-        """Before a test: forget a dead worker (or any, for a test that measures)."""
+        """Before a test: forget a dead worker, or any."""
         if self.worker is not None and (even_alive or not self.worker.alive):
             self.close()
+
+    def has_peaked(self) -> bool:
+        """Whether the worker once held much more memory than now, so that a new peak would not be seen."""
+        if self.worker is None:
+            return False
+        peak, now = self.worker.memory("VmPeak"), self.worker.memory("VmSize")
+        return peak is None or now is None or peak - now > PEAK_SLACK
 
     def close(self) -> None:
         """End the worker and keep what it printed."""
@@ -138,6 +146,10 @@ class OwnProcess(LearnerProcess):
 
     def close(self) -> None:
         """Nothing to end."""
+
+    def has_peaked(self) -> bool:
+        """Never: nothing is measured here."""
+        return False
 
     worker, printed = None, ()
 
@@ -354,7 +366,7 @@ class Plugin:
     @pytest.fixture
     def learner(self, request: pytest.FixtureRequest) -> Remote:
         """The learner's module, in its jail."""
-        self.process.renew(even_alive="peak_memory" in request.fixturenames)
+        self.process.renew(even_alive="peak_memory" in request.fixturenames and self.process.has_peaked())
         self.session.trace.clear()
         return Remote(self.session)
 

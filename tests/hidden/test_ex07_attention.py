@@ -75,6 +75,21 @@ def assert_gradients(learner, reference, q, k, v, mask=None, **scale):
         assert_close(actual, right, what=f"the gradient of the output for {name}")
 
 
+# --- between calls: in a process of its own, before any other call can be remembered ---
+
+
+@points(0.25, "robustness")
+def test_a_call_knows_nothing_of_the_calls_before(fresh_learner, reference):
+    """Another mask, scale or head_dim gives another answer in the next call, and the first give the first again."""
+    q, k, v = inputs()
+    first, second = mask_that_hides_some(T, S), mask_that_hides_some(T, S)
+    assert_attention(fresh_learner, reference, q, k, v, first)
+    assert_attention(fresh_learner, reference, q, k, v, second)
+    assert_attention(fresh_learner, reference, q, k, v, first, scale=0.6)
+    assert_attention(fresh_learner, reference, randn(B, H, T, 6), randn(B, H, S, 6), randn(B, H, S, 6))
+    assert_attention(fresh_learner, reference, q, k, v, first)
+
+
 # --- shape ---
 
 
@@ -329,19 +344,6 @@ def test_the_arguments_are_left_as_they_were(learner, reference):
         assert_close(weights, reference.attention_weights(q, k, mask), what="the weights")
         output = assert_arguments_unchanged(learner.scaled_dot_product_attention, q, k, v, mask)
         assert_close(output, reference.scaled_dot_product_attention(q, k, v, mask))
-
-
-@points(0.25, "robustness")
-def test_a_call_knows_nothing_of_the_calls_before(learner, reference):
-    """Another mask, scale or head_dim gives another answer in the next call, and the first give the first again."""
-    q, k, v = inputs()
-    first, second = mask_that_hides_some(1, H, T, S), mask_that_hides_some(1, H, T, S)
-    assert_attention(learner, reference, q, k, v, mask_that_hides_some(1, 1, 1, S))
-    assert_attention(learner, reference, q, k, v, first)
-    assert_attention(learner, reference, q, k, v, second)
-    assert_attention(learner, reference, q, k, v, first, scale=0.6)
-    assert_attention(learner, reference, randn(B, H, T, 6), randn(B, H, S, 6), randn(B, H, S, 6))
-    assert_attention(learner, reference, q, k, v, first)
 
 
 @points(0.25, "robustness")
