@@ -6,6 +6,7 @@ Runs no learner code itself: the suite asks the sandbox.
 from __future__ import annotations
 
 import datetime
+import functools
 import platform
 import secrets
 import time
@@ -111,43 +112,29 @@ class Grader:
             )
         try:
             run = run_suite(make_suite(self.course, materials, found, seed, only), self.sandbox)
-            tests, which = _results(run.tests), "own"
-            if self._prerequisite_failed(exercise, materials, files, run, known):
+            tests, faults, which = _results(run.tests), _faults(run, exercise, materials, only), "own"
+            if not faults and self._prerequisite_failed(exercise, materials, files, run, known):
                 again = self._on_references(materials, found, seed, only)
-                if _points(again) > _points(tests):
+                if again is not None and _points(again) > _points(tests):
                     tests, which = again, "reference"
         except SandboxError as error:
-            return self._failed(common, exercise, materials, found, problems, f"the sandbox failed: {error}")
-        faults = run.problems + _wrong_sum(run, exercise, materials, only)
-        errors = [test.id for test in tests if test.outcome == "error"]
-        if errors:
-            faults.append(f"{len(errors)} of {len(tests)} tests ended in an error of the grader's own: {', '.join(errors[:3])}")
+            reason = f"the sandbox failed: {error}"
+            return Result(**common, status="error", reason=reason, points=None, max_points=exercise.points, official=False)
         environment = self.environment()
+        own = which == "own"
         return Result(
             **common,
             status="error" if faults else "graded",
-            reason="; ".join(faults) or _reason(tests, run),
+            reason="; ".join(faults) or (_reason(tests, run) if own else None),
             points=None if faults else _points(tests),
-            max_points=round(sum(test.max_points for test in tests if test.outcome != "not_assessed"), 6),
+            max_points=round(sum(test.max_points for test in tests if test.outcome not in ("not_assessed", "error")), 6),
             official=not faults and environment.probe == [],
             prerequisites=which,
             tests=tests,
-            output=run.output if which == "own" and run.output else None,
+            output=run.output if own and run.output else None,
             environment=environment,
             key=result_key(materials, {**found, **problems}, self.hardware()),
             seconds=round(time.perf_counter() - clock, 3),
-        )
-
-    def _failed(self, common: dict, exercise: Exercise, materials: Materials, found: dict, problems: dict, reason: str) -> Result:
-        """A result for what the grader could not do."""
-        return Result(
-            **common,
-            status="error",
-            reason=reason,
-            points=None,
-            max_points=exercise.points,
-            official=False,
-            key=result_key(materials, {**found, **problems}, f"cpu isolation {self.sandbox.wanted}"),
         )
 
     def _collect(self, exercise: Exercise, files: Files) -> tuple[dict[str, bytes], dict[str, str]]:
@@ -168,7 +155,7 @@ class Grader:
         self, exercise: Exercise, materials: Materials, files: Files, run: SuiteRun, known: Mapping[str, Result] | None
     ) -> bool:
         """Whether points were lost while something underneath is wrong."""
-        if not self._carry_forward or not materials.prerequisites or not materials.references or all(_is_full(test) for test in run.tests):
+        if not self._carry_forward or not materials.references or all(_is_full(test) for test in run.tests):
             return False
         for one in materials.prerequisites:
             result = (known or {}).get(one.file) or self.grade(one, files, known=known)
@@ -176,15 +163,20 @@ class Grader:
                 return True
         return False
 
-    def _on_references(self, materials: Materials, found: dict[str, bytes], seed: int, only: str | None) -> list[TestResult]:
-        """The suite again, with the reference in place of every prerequisite; nothing the learner's code says is kept,
-        since it shares its process with reference code here."""
+    def _on_references(
+        self, materials: Materials, found: dict[str, bytes], seed: int, only: str | None
+    ) -> list[TestResult] | None:
+        """The suite again, with the reference in place of every prerequisite; None if the grader failed in it. Nothing the
+        learner's code says is kept, since it shares its process with reference code here."""
         main = f"{materials.exercise.file}.py"
         files = {**materials.references, main: found[main]}
         run = run_suite(make_suite(self.course, materials, files, seed, only), self.sandbox)
+        if _faults(run, materials.exercise, materials, only):
+            return None
         return [msgspec.structs.replace(test, message=_silent(test)) for test in _results(run.tests)]
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
     return {
@@ -223,14 +215,25 @@ def _points(tests: list[TestResult]) -> float:
 
 
 def _silent(test: TestResult) -> str | None:
-    return None if test.outcome == "passed" else "failed, with right code in place of the earlier exercises"
+    """The message without a word of the learner's code."""
+    if test.outcome == "failed":
+        return "failed, with right code in place of the earlier exercises"
+    if test.outcome == "blocked":
+        return "not run, with right code in place of the earlier exercises"
+    return test.message  # the suite's own words
 
 
-def _wrong_sum(run: SuiteRun, exercise: Exercise, materials: Materials, only: str | None) -> list[str]:
+def _faults(run: SuiteRun, exercise: Exercise, materials: Materials, only: str | None) -> list[str]:
+    """What the grader itself got wrong; any of it makes the whole result an error."""
+    faults = list(run.problems)
     total = sum(test.max_points for test in run.tests)
-    if only or not materials.has_hidden or abs(total - exercise.points) < 1e-6:
-        return []
-    return [f"the hidden suite of {exercise.file} sums to {total:g} points, course.toml says {exercise.points:g}"]
+    if not faults and not only and materials.has_hidden and abs(total - exercise.points) >= 1e-6:
+        faults.append(f"the hidden suite of {exercise.file} sums to {total:g} points, course.toml says {exercise.points:g}")
+    errors = [test.id for test in run.tests if test.outcome == "error"]
+    if errors:
+        some = ", ".join(errors[:3])
+        faults.append(f"{len(errors)} of {len(run.tests)} tests ended in an error of the grader's own: {some}")
+    return faults
 
 
 def _reason(tests: list[TestResult], run: SuiteRun) -> str | None:

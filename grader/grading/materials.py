@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -35,7 +34,9 @@ class Materials(msgspec.Struct, frozen=True, kw_only=True):
     references: dict[str, bytes]  # file name -> content; the exercise and its prerequisites; empty in a kit
     given: dict[str, bytes]
     chaffs: list[Chaff]
-    limits: Limits
+    limits: Limits  # of one worker
+    exercise_seconds: float
+    max_hangs: int
 
     @property
     def has_hidden(self) -> bool:
@@ -70,6 +71,8 @@ def read_materials(course: Course, exercise: Exercise) -> Materials:
             cpu_seconds=limits.cpu_seconds,
             output_kb=limits.output_kb,
         ),
+        exercise_seconds=limits.exercise_seconds,
+        max_hangs=limits.max_hangs,
     )
 
 
@@ -79,7 +82,9 @@ def read_chaff(path: Path, exercise: Exercise, references: Mapping[str, bytes], 
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
-        raise MaterialError(f"{path}, line {error.lineno}: {error.msg}") from None
+        raise MaterialError(f"{path}, line {error.lineno or 1}: {error.msg}") from None
+    except ValueError as error:  # a null byte, in some versions of Python
+        raise MaterialError(f"{path}, line 1: {error}") from None
     hint = " ".join((ast.get_docstring(tree) or "").split())
     category = next(
         (
@@ -106,7 +111,7 @@ def package(exercise: Exercise, files: dict[str, bytes], name: str = "exercises"
 
 def make_suite(course: Course, materials: Materials, files: dict[str, bytes], seed: int, only: str | None = None) -> Suite:
     """The suite of one run on a learner's `files` (the exercise and its prerequisites, without the given ones)."""
-    exercise, limits = materials.exercise, course.limits_for(materials.exercise)
+    exercise = materials.exercise
     reference = {**materials.references, **materials.given}
     return Suite(
         learner=package(exercise, {**files, **materials.given}),
@@ -117,8 +122,8 @@ def make_suite(course: Course, materials: Materials, files: dict[str, bytes], se
         chaffs=materials.chaffs,
         rules=[ByHandRule(list(rule.calls), list(rule.names)) for rule in exercise.by_hand],
         limits=materials.limits,
-        exercise_seconds=limits.exercise_seconds,
-        max_hangs=limits.max_hangs,
+        exercise_seconds=materials.exercise_seconds,
+        max_hangs=materials.max_hangs,
         seed=seed,
         only=only,
     )
@@ -135,18 +140,25 @@ def grader_hash() -> str:
 
 
 def result_key(materials: Materials, files: Mapping[str, bytes | str], hardware: str) -> str:
-    """Hash of all that a result depends on: submission, suite, grader and kind of hardware. Seeds are not part of it."""
-    digest = hashlib.sha256(grader_hash().encode())
-    digest.update(hardware.encode() + b"\0" + msgspec.json.encode(materials.exercise) + msgspec.json.encode(materials.limits))
-    for path, content in materials.suite_files.items():
-        digest.update(b"\0suite " + path.name.encode() + path.parent.name.encode() + b"\0" + content)
-    for kind, some in (("reference", materials.references), ("given", materials.given)):
-        for name, content in sorted(some.items()):
-            digest.update(f"\0{kind} {name}\0".encode() + content)
-    for chaff in materials.chaffs:
-        digest.update(b"\0chaff " + chaff.name.encode() + chaff.package.files[f"{materials.exercise.file}.py"])
+    """Hash of all that a result depends on: submission, suite, grader and kind of hardware. Seeds are not part of it.
+
+    A file's content is bytes; a str says why there is none. Titles, lessons and the feedback policy change no result.
+    """
+    exercise = materials.exercise
+    parts: list[tuple[str, str, bytes]] = [("grader", "", grader_hash().encode()), ("hardware", "", hardware.encode())]
+    rules = (exercise.file, exercise.points, exercise.names, exercise.by_hand)
+    limits = (materials.limits, materials.exercise_seconds, materials.max_hangs)
+    parts += [("rules", "", msgspec.json.encode(rules)), ("limits", "", msgspec.json.encode(limits))]
+    parts += [("suite", f"{path.parent.name}/{path.name}", content) for path, content in materials.suite_files.items()]
+    parts += [("reference", name, content) for name, content in sorted(materials.references.items())]
+    parts += [("given", name, content) for name, content in sorted(materials.given.items())]
+    parts += [("chaff", chaff.name, chaff.package.files[f"{exercise.file}.py"]) for chaff in materials.chaffs]
     for name, content in sorted(files.items()):
-        digest.update(b"\0file " + os.fsencode(name) + b"\0" + (content if isinstance(content, bytes) else content.encode()))
+        parts.append(("file", name, content) if isinstance(content, bytes) else ("no file", name, content.encode()))
+    digest = hashlib.sha256()
+    for kind, name, content in parts:
+        label = f"{kind} {name}".encode("utf-8", "surrogatepass")
+        digest.update(b"%d %d " % (len(label), len(content)) + label + content)
     return digest.hexdigest()
 
 

@@ -7,6 +7,7 @@ The schema is documented in docs/results.md.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ from typing import Literal
 import msgspec
 
 SCHEMA = 1
+MAX_NAME_BYTES = 255  # of a folder's name, on every file system in use
 
 Status = Literal["graded", "error", "missing"]
 Outcome = Literal["passed", "failed", "error", "not_assessed", "blocked"]
@@ -71,12 +73,31 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultError(Exception):
-    """A result file that cannot be used: says which and why."""
+    """A result file that cannot be used or written: says which and why."""
 
 
 def result_path(results: Path, student: str, exercise: str) -> Path:
-    """`RESULTS/<student>/exNN.json`."""
-    return results / student / f"{exercise.split('_')[0]}.json"
+    """`RESULTS/<student>/exNN.json`; a `ResultError` for a name that would lead out of `RESULTS` or is none."""
+    problem = _name_problem(student)
+    if problem is not None:
+        raise ResultError(f"{student!r} cannot name a folder of results: {problem}")
+    match = re.fullmatch(r"(ex[0-9]{2})(_[a-z0-9_]+)?", exercise)
+    if match is None:
+        raise ResultError(f"{exercise!r} cannot name a result: expected an exercise's name such as ex06_repeat_kv")
+    return results / student / f"{match[1]}.json"
+
+
+def _name_problem(student: str) -> str | None:
+    """Why a student's key cannot be the name of a folder, or None."""
+    if student in ("", ".", ".."):
+        return "it is no name of its own"
+    if "/" in student or "\0" in student or (os.sep != "/" and os.sep in student):
+        return "it holds a character that no name can hold"
+    try:
+        length = len(student.encode())
+    except UnicodeEncodeError:
+        return "it is no valid Unicode"
+    return f"it is longer than {MAX_NAME_BYTES} bytes" if length > MAX_NAME_BYTES else None
 
 
 def write_result(results: Path, result: Result) -> Path:
@@ -112,6 +133,11 @@ def read_result(path: Path) -> Result:
         schema = msgspec.json.decode(data, type=dict).get("schema")
         if schema != SCHEMA:
             raise ResultError(f"{path}: schema {schema!r}, this grader reads {SCHEMA}")
-        return msgspec.json.decode(data, type=Result)
-    except msgspec.DecodeError as error:
+        result = msgspec.json.decode(data, type=Result)
+    except RecursionError:
+        raise ResultError(f"{path}: not a result file: nested beyond recursion") from None
+    except (msgspec.MsgspecError, ValueError) as error:  # ValueError: a number with thousands of digits
         raise ResultError(f"{path}: not a result file: {error}") from None
+    if result.status == "graded" and result.points is None:
+        raise ResultError(f"{path}: not a result file: it is graded, but has no points")
+    return result

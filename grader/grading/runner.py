@@ -1,10 +1,12 @@
 """A resident process that grades submissions one after the other: torch is imported once, a zygote forked, then suites loaded.
 
-Started by `batch` through multiprocessing's spawn; imports nothing of the course before the zygote is forked.
+Started by `batch` through multiprocessing's spawn; imports nothing of the course before the zygote is forked. It answers with
+`Ready` or `Refused`, then for every `Task` with a `Finished` per exercise and a `Done` at the end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
@@ -17,34 +19,47 @@ from grader.sandbox import jail
 from grader.sandbox.client import Sandbox
 
 if TYPE_CHECKING:
-    from grader.submission import Submission
-
-    from .batch import Done, Job
+    from .batch import Finished, Job, Task
 
 
 def serve(connection: Connection, job: Job) -> None:
-    """Grade every submission that arrives; answer each with its `Done`, until None arrives."""
+    """Grade every submission that arrives until None does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the command's to handle
     try:
         jail.die_with_parent()
     except AttributeError:  # no prctl: not Linux
         pass
     with Sandbox(job.isolation, start="fork") as sandbox:
-        grade = grading(job, sandbox)
-        while (submission := connection.recv()) is not None:
-            connection.send(grade(submission))
+        from .batch import Done, Ready, Refused
+
+        try:
+            grade = grading(job, sandbox)
+        except Exception as error:
+            connection.send(Refused(f"{error}" or type(error).__name__))
+            return
+        connection.send(Ready())
+        while (task := connection.recv()) is not None:
+            for finished in grade(task):
+                connection.send(finished)
+            connection.send(Done(student=task.submission.key))
 
 
-def grading(job: Job, sandbox: Sandbox) -> Callable[[Submission], Done]:
-    """A function that grades one submission's exercises and writes their results; what is up to date is left alone."""
+def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Iterator[Finished]]:
+    """A function that grades one submission's exercises and writes their results; what is up to date is left alone.
+
+    Whatever the course or this machine lacks is found here, before the first submission: it raises.
+    """
     from grader.course import load_course
 
-    from .batch import Done
+    from .batch import Finished, lost_result
     from .grade import Grader
     from .result import Result, ResultError, read_result, result_path, write_result
 
     course = load_course(job.root)
     grader = Grader(course, sandbox, official=True, carry_forward=job.carry_forward)
+    for name in job.exercises:
+        grader.materials(course.exercise(name))
+    may_be_official = grader.probed() == []
 
     def fresh(path: Path, key: str) -> Result | None:
         """The result on disk, if it is what grading would make again."""
@@ -52,28 +67,43 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Submission], Done]:
             result = read_result(path)
         except ResultError:
             return None
-        return result if result.key == key and result.status != "error" else None
+        if result.key != key or result.status == "error":
+            return None
+        return None if result.status == "graded" and may_be_official and not result.official else result
 
-    def results(submission: Submission) -> Iterator[tuple[Result, bool]]:
-        known: dict[str, Result] = {}
-        for exercise in map(course.exercise, job.only.get(submission.key, job.exercises)):
-            path = result_path(job.out, submission.key, exercise.file)
-            kept = fresh(path, grader.key(exercise, submission.file))
-            result = kept or grader.grade(exercise, submission.file, student=submission.key, seed=job.seed, known=known)
-            if kept is None:
-                write_result(job.out, result)
-            known[exercise.file] = result
-            yield result, kept is not None
-
-    def grade(submission: Submission) -> Done:
-        found = list(results(submission))
-        return Done(
-            student=submission.key,
-            graded=[result.exercise for result, kept in found if not kept],
-            kept=[result.exercise for result, kept in found if kept],
-            errors={result.exercise: result.reason or "" for result, _ in found if result.status == "error"},
-            missing=[result.exercise for result, _ in found if result.status == "missing"],
-            unofficial=[result.exercise for result, _ in found if result.status == "graded" and not result.official],
+    def one(task: Task, name: str, known: dict[str, Result]) -> Finished:
+        exercise, submission = course.exercise(name), task.submission
+        path = result_path(job.out, submission.key, exercise.file)
+        kept = fresh(path, grader.key(exercise, submission.file))
+        result = kept or grader.grade(exercise, submission.file, student=submission.key, seed=job.seed, known=known)
+        if kept is None:
+            write_result(job.out, result)
+        known[exercise.file] = result
+        return Finished(
+            exercise=exercise.file,
+            kept=kept is not None,
+            status=result.status,
+            reason=result.reason,
+            official=result.official,
         )
+
+    def failed(task: Task, name: str, error: Exception) -> Finished:
+        """A failure of the grader's own, which is no reason to lose the rest of the class."""
+        reason = f"the grader failed: {type(error).__name__}: {error}"
+        with contextlib.suppress(OSError, ResultError):
+            write_result(job.out, lost_result(task.submission.key, name, reason))
+        return Finished(exercise=name, kept=False, status="error", reason=reason, official=False)
+
+    def grade(task: Task) -> Iterator[Finished]:
+        known: dict[str, Result] = {}
+        for name in task.finished:  # by a runner that died later
+            with contextlib.suppress(ResultError):
+                known[name] = read_result(result_path(job.out, task.submission.key, name))
+        for name in task.exercises:
+            try:
+                finished = one(task, name, known)
+            except Exception as error:
+                finished = failed(task, name, error)
+            yield finished
 
     return grade

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
-import torch
 
 from . import jail, wire
 from .environment import clean_environment
@@ -35,7 +34,7 @@ HELLO_SECONDS = 20.0
 FLOOD_BYTES = 16 << 20  # printed; past it the worker is ended
 ANSWER_BYTES = 1 << 30  # of memory that the answers within one test may take on this side
 HEADER_WEIGHT = 32  # bytes of memory that a byte of a header may become
-DEATH_SECONDS = 0.2  # a process that closed its end of the wire has ended by then, or did not mean to end
+DEATH_SECONDS = 0.05  # a process that closed its end of the wire has ended by then, or did not mean to end
 
 
 class SandboxError(Exception):
@@ -74,7 +73,7 @@ class Package(msgspec.Struct, frozen=True, kw_only=True):
     def load_message(self) -> tuple[wire.Load, wire.Blob]:
         """The first frame that a worker gets."""
         blob = wire.Blob()
-        files = {name: torch.tensor(list(data), dtype=torch.uint8) for name, data in self.files.items()}
+        files = {name: wire.bytes_tensor(data) for name, data in self.files.items()}
         message = wire.Load(package=self.name, main=self.main, files=wire.encode(files, blob), forbidden=self.forbidden)
         return message, blob
 
@@ -216,10 +215,10 @@ class Sandbox:
                 self._end_zygote()
                 self._spawn_zygote()
                 pid, status_socket, status = self._fork_worker(spec, theirs, write_end)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, SandboxError) as error:
             ours.close()
             os.close(read_end)
-            raise SandboxError(f"no worker was forked ({type(error).__name__})") from None
+            raise SandboxError(f"no worker was forked ({type(error).__name__}: {error})") from None
         finally:
             theirs.close()
             os.close(write_end)
@@ -297,6 +296,8 @@ class Worker:
         if self.pid and connection.process is None:
             try:
                 self._pidfd = os.pidfd_open(self.pid)
+            except AttributeError:
+                self._by_number = True
             except OSError as error:  # ended already, or a kernel that has no such call
                 self._by_number = error.errno == errno.ENOSYS
         self._drain = threading.Thread(target=self._collect_output, daemon=True)
@@ -405,7 +406,7 @@ class Worker:
         self.kill()
         if self.printed_bytes > FLOOD_BYTES:
             sentence = "the code printed without end and was stopped"
-        elif not ended:
+        elif not ended and self._exit == -signal.SIGKILL:
             sentence = "the code closed its connection to the grader"
         elif self._exit is not None and self._exit < 0:
             sentence = f"the code's process was ended by {self._signal_name(-self._exit)}"

@@ -7,6 +7,7 @@ import os
 KEPT = frozenset(
     (
         *("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CI"),
+        "PYTHONPATH",  # where clusters keep their packages
         *("LADDER_MAKE", "TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"),
     )
 )

@@ -78,7 +78,7 @@ class Executor:
     # --- objects ---
 
     def _keep(self, value: Any) -> wire.Handle:
-        if isinstance(value, torch.Tensor) and type(value) not in (torch.Tensor, torch.nn.Parameter):
+        if issubclass(type(value), torch.Tensor) and type(value) not in (torch.Tensor, torch.nn.Parameter):
             value = wire.plain_tensor(value)  # what a subclass computes late is computed now
         number = next(self._numbers)
         self.kept[number] = value

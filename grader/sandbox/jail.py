@@ -24,14 +24,14 @@ NOBODY = 65534
 
 CLONE_FLAGS = {"mount": 0x20000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x8000000, "uts": 0x4000000, "cgroup": 0x2000000}
 CLONE_NEWUSER = 0x10000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE, MS_RELATIME = (
-    1, 2, 4, 8, 32, 0x1000, 0x4000, 0x40000, 0x200000,
-)  # fmt: skip
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_NOATIME, MS_NODIRATIME = 1, 2, 4, 8, 32, 1024, 2048
+MS_BIND, MS_REC, MS_PRIVATE, MS_RELATIME, MS_STRICTATIME = 0x1000, 0x4000, 0x40000, 0x200000, 0x1000000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 4, 24, 38, 47
 SIGKILL = 9
 SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 SYS_LANDLOCK = (444, 445, 446)  # the same on every architecture: create_ruleset, add_rule, restrict_self
 TMP_BYTES = 64 << 20
+MAX_THREADS = 512  # on top of what the user already runs
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -96,10 +96,17 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, data: 
     _check(libc.mount(encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), encoded[3]), f"private root: mount {target}")
 
 
+def _locked_flags(path: str) -> int:
+    """The flags of the mount that holds `path` which an ordinary user must not take away when binding it again."""
+    found = os.statvfs(path).f_flag
+    access = MS_NOATIME if found & os.ST_NOATIME else MS_RELATIME if found & os.ST_RELATIME else MS_STRICTATIME
+    return access | (MS_NOEXEC if found & os.ST_NOEXEC else 0) | (MS_NODIRATIME if found & os.ST_NODIRATIME else 0)
+
+
 def private_root(root: str, readable: list[str]) -> list[str]:
     """Make `root` (an empty folder) the file system's root: `readable` paths read-only, an empty small /tmp, three devices."""
     _mount(None, "/", None, MS_PRIVATE | MS_REC)
-    _mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,mode=755")
+    _mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,nr_inodes=4096,mode=755")
     for path in readable:
         target = root + path
         if os.path.islink(path):
@@ -111,13 +118,13 @@ def private_root(root: str, readable: list[str]) -> list[str]:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             Path(target).touch()
         _mount(path, target, None, MS_BIND | MS_REC)
-        _mount(None, target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_RELATIME)
+        _mount(None, target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | _locked_flags(path))
     for name in ("tmp", "dev", "old"):
         os.makedirs(f"{root}/{name}", exist_ok=True)
     for name in ("null", "zero", "urandom"):
         Path(f"{root}/dev/{name}").touch()
         _mount(f"/dev/{name}", f"{root}/dev/{name}", None, MS_BIND)
-    _mount("tmpfs", f"{root}/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, f"size={TMP_BYTES},mode=1777")
+    _mount("tmpfs", f"{root}/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, f"size={TMP_BYTES},nr_inodes=4096,mode=1777")
     number = SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         raise Refused(f"private root: not supported on {os.uname().machine}")
@@ -170,11 +177,19 @@ setpriority ioprio_set sched_setaffinity sched_setscheduler sched_setparam sched
 rt_tgsigqueueinfo landlock_create_ruleset landlock_restrict_self quotactl acct swapon swapoff reboot settimeofday clock_settime
 adjtimex clock_adjtime mknod mknodat fanotify_init inotify_init inotify_init1 syslog nfsservctl lookup_dcookie vhangup
 modify_ldt iopl ioperm set_mempolicy mbind move_pages migrate_pages
+chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat truncate sync syncfs
+setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr
+setuid setreuid setresuid setfsuid setgid setregid setresgid setfsgid setgroups
 """.split()
+NEW_CALLS = range(450, 600)  # whatever a newer kernel can do besides: unknown here
 CLONE_THREAD = 0x10000
-F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
-OWNER_IOCTLS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: signals to others through a socket's owner
-TIOCSTI = 0x5412
+FCNTL_COMMANDS = (8, 10, 15, 1024, 1026)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: signals to others; F_SETLEASE, F_NOTIFY: their files
+IOCTLS = (
+    *(0x8901, 0x8902, 0x5412),  # FIOSETOWN, SIOCSPGRP: signals to others through a socket's owner; TIOCSTI: keys on a terminal
+    *(0x40086602, 0x40046602, 0x401C5820),  # FS_IOC_SETFLAGS, its 32-bit twin, FS_IOC_FSSETXATTR: flags of files that were only read
+)
+PRCTL_OPTIONS = (PR_SET_PDEATHSIG, PR_SET_DUMPABLE)  # the worker dies with its supervisor, whatever its code wants
+LOW = 0xFFFFFFFF  # the kernel looks at so much of an int, and a filter that looked at more could be passed by
 
 
 def seccomp() -> list[str]:
@@ -194,10 +209,11 @@ def seccomp() -> list[str]:
         for name in ("kill", "tgkill"):
             filter_.add_rule(refuse, name, pyseccomp.Arg(0, pyseccomp.NE, os.getpid()))
         filter_.add_rule(refuse, "prlimit64", pyseccomp.Arg(0, pyseccomp.NE, 0))
-        for command in (F_SETOWN, F_SETSIG, F_SETOWN_EX):
-            filter_.add_rule(refuse, "fcntl", pyseccomp.Arg(1, pyseccomp.EQ, command))
-        for command in (*OWNER_IOCTLS, TIOCSTI):
-            filter_.add_rule(refuse, "ioctl", pyseccomp.Arg(1, pyseccomp.EQ, command))
+        for name, place, values in (("fcntl", 1, FCNTL_COMMANDS), ("ioctl", 1, IOCTLS), ("prctl", 0, PRCTL_OPTIONS)):
+            for value in values:
+                filter_.add_rule(refuse, name, pyseccomp.Arg(place, pyseccomp.MASKED_EQ, LOW, value))
+        for number in NEW_CALLS:
+            filter_.add_rule(pyseccomp.ERRNO(38), number)
         filter_.load()
     except (OSError, ValueError) as error:
         raise Refused(f"seccomp: {error}") from None
@@ -215,10 +231,23 @@ def address_space() -> int:
         return 0
 
 
-def limit_resources(base: int, memory_mb: int, cpu_seconds: int) -> list[str]:
-    """Cap what the process can take on top of `base`, the bytes that a loaded torch already has."""
+def tasks_of(uid: int) -> int:
+    """Processes and threads that a user has now, as far as they can be seen."""
+    count = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if folder.stat().st_uid == uid:
+                count += sum(1 for _ in (folder / "task").iterdir())
+        except OSError:
+            continue
+    return count
+
+
+def limit_resources(base: int, memory_mb: int, cpu_seconds: int, tasks: int) -> list[str]:
+    """Cap what the process can take on top of `base`, the bytes that a loaded torch already has, and of `tasks`, the user's."""
     limits = [
         (resource.RLIMIT_AS, base + (memory_mb << 20) if base else resource.RLIM_INFINITY),
+        (resource.RLIMIT_NPROC, tasks + MAX_THREADS),
         (resource.RLIMIT_FSIZE, TMP_BYTES),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, 64),
@@ -247,6 +276,8 @@ def drop_privileges(change_uid: bool) -> list[str]:
         except OSError as error:
             raise Refused(f"uid: {error.strerror}") from None
         layers.append("uid nobody")
+    elif os.geteuid() == 0:  # only root can read what Python and torch are loaded from; but nobody is limited in threads, root is not
+        os.setresuid(NOBODY, -1, -1)
     for capability in range(64):
         libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
     libc.prctl(PR_CAP_AMBIENT, 4, 0, 0, 0)

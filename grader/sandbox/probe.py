@@ -15,7 +15,7 @@ from .client import Limits, Package, Sandbox, WorkerGone
 from .remote import LearnerError, Remote, Session
 
 ATTEMPTS = b"""
-import ctypes, gc, os, signal, socket, subprocess, sys
+import ctypes, gc, os, platform, signal, socket, subprocess, sys, threading, time
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -34,6 +34,13 @@ def change_file(target):
     os.truncate(target["secret"], 0)
     return True
 
+def change_mode(target):
+    try:
+        os.chmod(target["secret"], 0o640)
+    except OSError:
+        os.utime(target["secret"], (1, 1))
+    return True
+
 def read_course(target):
     return bool(open(target["course"], "rb").read(1))
 
@@ -50,7 +57,10 @@ def signal_all(target):
 
 def signal_by_socket_owner(target):
     import fcntl
-    fcntl.fcntl(3, fcntl.F_SETOWN, target["pid"])
+    number = {"x86_64": 72, "aarch64": 25}.get(platform.machine())
+    for high in (0, 1 << 32):  # a filter may look at bits that the kernel does not
+        if number:
+            libc.syscall(number, 3, ctypes.c_ulong(fcntl.F_SETOWN | high), target["pid"])
     return fcntl.fcntl(3, fcntl.F_GETOWN) == target["pid"]
 
 def trace_grader(target):
@@ -107,6 +117,18 @@ def raise_limits(target):
     resource.setrlimit(resource.RLIMIT_AS, (hard * 2, hard * 2))
     return True
 
+def outlive_grader(target):
+    return libc.prctl(1, 0, 0, 0, 0) == 0
+
+def start_threads(target):
+    threading.stack_size(32768)
+    try:
+        for _ in range(3000):
+            threading.Thread(target=time.sleep, args=(1,), daemon=True).start()
+    except RuntimeError:
+        return False
+    return True
+
 def become_root(target):
     if os.getuid() == 0 and target["uid"] != 0:
         return True
@@ -131,6 +153,7 @@ WORDS = {
     "list_folder": "list a folder of the host",
     "write_file": "write a file on the host",
     "change_file": "change a file of the host",
+    "change_mode": "change the mode or times of a file of the host",
     "read_course": "read the course's solutions or tests",
     "see_processes": "look into the grader's process",
     "signal_grader": "send signals to the grader",
@@ -147,6 +170,8 @@ WORDS = {
     "see_tests": "see the tests' modules",
     "find_secret_in_memory": "find the grader's secrets in its memory",
     "raise_limits": "raise its own limits",
+    "outlive_grader": "outlive the grader",
+    "start_threads": "start threads without end",
     "become_root": "become root",
     "enter_new_namespace": "make a namespace of its own",
 }

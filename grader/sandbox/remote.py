@@ -24,7 +24,8 @@ class LearnerError(Exception):
     """The learner's code raised. `type` and `bases` are names, `frames` its own lines, outermost first."""
 
     def __init__(self, raised: wire.Raised, what: str, session: Session | None = None) -> None:
-        super().__init__(f"{what} raised {raised.type}: {raised.message}")
+        returned = raised.type == wire.WireError.__name__  # it did not raise: what it returned cannot be sent
+        super().__init__(f"{what} returned {raised.message}" if returned else f"{what} raised {raised.type}: {raised.message}")
         self.what, self.type, self.message = what, raised.type, raised.message
         self.bases, self.frames = raised.bases, raised.frames
         self.session = session  # whose code it was

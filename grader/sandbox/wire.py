@@ -24,7 +24,8 @@ PREFIX = struct.Struct("<4sIQ")
 MAX_HEADER = 8 << 20  # bytes
 MAX_BLOB = 256 << 20  # bytes
 MAX_DEPTH = 32
-MAX_NODES = 2_000_000  # values in one frame
+MAX_NODES = 1_200_000  # values in one frame
+MAX_BRACKETS = 500_000  # lists and objects in one header: they take most of the memory and time
 MAX_AXES = 16
 MAX_INTEGER = 8192  # bits: any int that can be printed, and no more
 MAX_COLLISIONS = 100  # keys of one dictionary that share a hash
@@ -188,7 +189,7 @@ def encode(value: Any, blob: Blob, other: Callable[[Any], Any] | None = None, *,
         return value if _is_short(value) else {"i": hex(value)}
     if kind is float:
         return value if math.isfinite(value) else {"f": str(value)}
-    if isinstance(value, torch.Tensor):
+    if issubclass(kind, torch.Tensor):  # not `isinstance`: a `__class__` may lie
         encoded = _encode_tensor(value, blob, strides)
         if encoded is not None:
             return encoded
@@ -199,9 +200,9 @@ def encode(value: Any, blob: Blob, other: Callable[[Any], Any] | None = None, *,
         if _is_flat(value):
             return value.copy()
         return [encode(item, blob, other, strides=strides, depth=depth + 1) for item in value]
-    if isinstance(value, tuple):
+    if issubclass(kind, tuple):
         return {"u": [encode(item, blob, other, strides=strides, depth=depth + 1) for item in tuple.__iter__(value)]}
-    if isinstance(value, dict):
+    if issubclass(kind, dict):
         return {
             "d": [
                 [
@@ -225,9 +226,11 @@ def _is_short(number: int) -> bool:
 
 
 def _is_flat(items: list) -> bool:
-    """Whether a list holds nothing but short ints, or nothing but finite floats: it is its own encoding."""
+    """Whether a list holds nothing but short ints, finite floats, or None and booleans: it is its own encoding."""
     kinds = set(map(type, items))
-    return (kinds == {int} and _is_short(min(items)) and _is_short(max(items))) or (kinds == {float} and all(map(math.isfinite, items)))
+    if kinds == {int}:
+        return _is_short(min(items)) and _is_short(max(items))
+    return kinds <= {type(None), bool} or (kinds == {float} and all(map(math.isfinite, items)))
 
 
 def _refuse(value: Any) -> Any:
@@ -255,6 +258,11 @@ def _encode_tensor(tensor: torch.Tensor, blob: Blob, strides: bool) -> Any:
                     plain = plain.narrow(axis, 0, min(1, plain.shape[axis]))
         tag = [DTYPE_NAMES[plain.dtype], shape, blob.add(plain.contiguous())]
         return {"t": [*tag, layout] if layout else tag}
+
+
+def bytes_tensor(data: bytes) -> torch.Tensor:
+    """Bytes as a tensor: they travel beside the header, whose size is limited."""
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
 def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
@@ -430,7 +438,7 @@ def send(connection: socket.socket, message: Message, blob: Blob | None = None, 
     size = blob.size if blob else 0
     if len(header) > MAX_HEADER or size > MAX_BLOB:
         raise WireError(
-            f"a message of {(len(header) + size) >> 20} MiB; at most {MAX_HEADER >> 20} + {MAX_BLOB >> 20} MiB can be sent"
+            f"{(len(header) + size) >> 20} MiB; at most {MAX_HEADER >> 20} MiB of values and {MAX_BLOB >> 20} MiB of tensors can be sent"
         )
     try:
         for part in (PREFIX.pack(MAGIC, len(header), size) + header, *parts):
@@ -462,6 +470,8 @@ def receive(
         weigh(header_size, blob_size)
     header = _read(connection, header_size, deadline)
     blob = _read(connection, blob_size, deadline)
+    if header.count(b"[") + header.count(b"{") > MAX_BRACKETS:
+        raise WireError("a value too large")
     try:
         return (_from_worker if trusted else _from_trusted).decode(header), blob
     except (msgspec.DecodeError, RecursionError, ValueError) as error:

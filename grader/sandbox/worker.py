@@ -83,8 +83,10 @@ def main() -> NoReturn:
     connection = socket.socket(fileno=3)
     memory_mb, cpu_seconds = int(sys.argv[2]), int(sys.argv[3])
     warm_up()
-    layers = jail.limit_resources(jail.address_space(), memory_mb, cpu_seconds) if sys.platform == "linux" else []
-    wire.send(connection, wire.Hello(["separate process", *layers]))
+    layers = ["separate process"]
+    if sys.platform == "linux":
+        layers += jail.limit_resources(jail.address_space(), memory_mb, cpu_seconds, jail.tasks_of(os.getuid()))
+    wire.send(connection, wire.Hello(layers))
     serve(connection)
 
 

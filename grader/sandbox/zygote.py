@@ -27,13 +27,15 @@ class Host(NamedTuple):
     readable: list[str]  # paths that Python and torch load from
     open_to_all: bool  # another uid can read them, too
     base: int  # bytes of virtual memory before any learner code
+    tasks: int  # processes and threads of the users that workers may run as
 
 
 def main_loop(control: socket.socket) -> NoReturn:
     """Fork a worker for every request on `control`, a SEQPACKET socket, until the trusted side hangs up."""
     jail.die_with_parent()
     worker.warm_up()
-    host = Host(jail.readable_paths(), jail.nobody_can_read(jail.readable_paths()), jail.address_space())
+    tasks = max(jail.tasks_of(os.getuid()), jail.tasks_of(jail.NOBODY))
+    host = Host(jail.readable_paths(), jail.nobody_can_read(jail.readable_paths()), jail.address_space(), tasks)
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trusted side's to handle
@@ -44,7 +46,11 @@ def main_loop(control: socket.socket) -> NoReturn:
             os._exit(0)
         descriptors = array.array("i")
         descriptors.frombytes(ancillary[0][2][:12])
-        if os.fork() == 0:
+        try:
+            pid = os.fork()
+        except OSError:  # no room for another process: the trusted side hears that there is none
+            pid = -1
+        if pid == 0:
             try:
                 control.close()
                 _supervise(json.loads(data), *descriptors, host)
@@ -107,7 +113,7 @@ def _become_worker(spec: dict[str, Any], tier: str, layers: list[str], connectio
             layers += jail.private_root(spec["root"], host.readable)
         else:
             os.chdir("/")
-        layers += jail.limit_resources(host.base, spec["memory_mb"], spec["cpu_seconds"])
+        layers += jail.limit_resources(host.base, spec["memory_mb"], spec["cpu_seconds"], host.tasks)
         layers += jail.drop_privileges(change_uid=tier == "A" or host.open_to_all)
         jail.die_with_parent()  # again: a change of uid clears it
         if tier in "AB":

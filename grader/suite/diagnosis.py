@@ -12,7 +12,7 @@ import msgspec
 import torch
 
 from grader.sandbox import wire
-from grader.sandbox.client import Package, Stream, Transport
+from grader.sandbox.client import Package, Stream, Transport, WorkerGone
 from grader.sandbox.remote import Local, Observation, RemoteObject, Session
 
 from .checks import TOLERANCE, close_places
@@ -108,6 +108,10 @@ class Listener:
         if not streams and request.handle is None and blob.size <= MAX_QUESTION and not _holds_objects(request):
             self.last = Question(request, b"".join(blob.parts))
         return self._transport().request(request, blob, streams)
+
+    def broken(self, reason: str) -> WorkerGone:
+        """Pass it on."""
+        return self._transport().broken(reason)
 
 
 class Diverged(Exception):

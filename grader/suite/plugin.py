@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import math
 import os
 import sys
 import time
@@ -36,7 +37,7 @@ from .diagnosis import (
     same_observation,
     settle,
 )
-from .inputs import AuthoringError, InputSource
+from .inputs import AuthoringError, InputSource, describe
 from .memory import PeakMemory
 
 CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed", "memory")
@@ -103,32 +104,47 @@ class LearnerProcess:
 
     def __init__(self, sandbox: Sandbox, package: Package, limits: Limits) -> None:
         self._sandbox, self._package, self._limits = sandbox, package, limits
+        self._until = math.inf  # on `time.monotonic`: when no request is answered any more
         self.worker: Worker | None = None
         self.printed: list[str] = []
+
+    def start(self, seconds: float) -> float:
+        """Have a worker ready, then let the time run that all of them have together; returns when it ends."""
+        worker = self.transport()
+        self._until = time.monotonic() + seconds
+        worker.until = self._until
+        return self._until
 
     def transport(self) -> Worker:
         """The live worker. One that died inside a test stays dead until `renew`."""
         if self.worker is None:
             self.worker = self._sandbox.worker(self._package, self._limits)
+            self.worker.until = self._until
         return self.worker
 
     def renew(self, *, even_alive: bool = False) -> None:
         """Before a test: forget a dead worker, or any."""
         if self.worker is not None and (even_alive or not self.worker.alive):
             self.close()
+        if self.worker is not None:
+            self.worker.refill()
 
     def has_peaked(self) -> bool:
         """Whether the worker once held much more memory than now, so that a new peak would not be seen."""
         if self.worker is None:
             return False
-        peak, now = self.worker.memory("VmPeak"), self.worker.memory("VmSize")
+        try:
+            peak, now = self.worker.memory("VmPeak"), self.worker.memory("VmSize")
+        except WorkerGone:
+            return True
         return peak is None or now is None or peak - now > PEAK_SLACK
 
     def close(self) -> None:
         """End the worker and keep what it printed."""
         if self.worker is not None:
             self.worker.kill()
-            self.printed.append(self.worker.output())
+            if sum(map(len, self.printed)) < self._limits.output_kb << 10:  # a worker has one limit, and so have many
+                self.printed.append(self.worker.output())
             self.worker = None
 
 
@@ -140,6 +156,10 @@ class OwnProcess(LearnerProcess):
 
     def transport(self) -> Local:
         return self._local
+
+    def start(self, seconds: float) -> float:
+        """All the time it takes: a debugger may stop in it."""
+        return math.inf
 
     def renew(self, *, even_alive: bool = False) -> None:
         """Nothing to renew: there is one process."""
@@ -159,6 +179,7 @@ class Plugin:
 
     def __init__(self, suite: Suite, sandbox: Sandbox | None) -> None:
         self.suite, self.sandbox = suite, sandbox
+        self._deadline = math.inf
         if suite.debug_paths is not None:
             self.process: LearnerProcess = OwnProcess(suite.learner, suite.debug_paths)
         else:
@@ -171,7 +192,6 @@ class Plugin:
         self._search = Search(suite.chaffs)
         self._imported = False
         self._hangs = 0
-        self._deadline = time.monotonic() + suite.exercise_seconds
 
     # --- collection ---
 
@@ -251,6 +271,7 @@ class Plugin:
         """Load the learner's file once, apart from any test, so that a file that cannot be loaded is told once."""
         self._imported = True
         try:
+            self._deadline = self.process.start(self.suite.exercise_seconds)
             self.session.ask("import", "import", extra=self.suite.names)
         except LearnerError as error:
             self.run.blocked_by = f"the file cannot be loaded: {learner_error(error, self.suite.learner)}"
@@ -258,6 +279,9 @@ class Plugin:
             self.run.blocked_by = forbidden_sentence(error)
         except WorkerGone as error:
             self.run.blocked_by = f"the file cannot be loaded: {error}"
+        except SandboxError as error:
+            self.run.problems.append(f"the sandbox failed: {error}")
+            self.run.blocked_by = "the sandbox failed"
         self.run.blocked_by = _fit(self.run.blocked_by)
         self.session.trace.clear()
 
@@ -285,7 +309,12 @@ class Plugin:
         elif isinstance(error, NotAssessed):
             record.outcome, record.message = "not_assessed", str(error)
             return
-        elif not _is_bare_assert(error, item.path):  # one of those fails the test, whose sentence says why
+        elif _is_bare_assert(error, item.path):  # it fails the test, whose sentence says why
+            pass
+        elif not isinstance(error, SandboxError) and self._stumbled_over_answers(item, record):
+            last = self.session.trace[-1]
+            record.message = f"the test could not go on with an answer of `{last.what}`: {describe(last.value)}"
+        else:
             record.outcome = "error"
             record.message = "the grader itself failed here; please tell your instructor"
             made = ", ".join(InputSource.current.recorded) if InputSource.current else ""
@@ -293,6 +322,20 @@ class Plugin:
             return
         if explain and record.category not in NOT_REPLAYED:
             self._diagnose(item, record)
+
+    def _stumbled_over_answers(self, item: pytest.Function, record: TestRecord) -> bool:
+        """Whether a test that broke down holds for the reference: then it was an answer of another kind that broke it, and not
+        the suite. Where there is no reference, as in a learner's kit, any answer is blamed."""
+        if not self.session.trace or self.suite.reference is None:
+            return bool(self.session.trace)
+        right = Chaff(name="", hint="", category="", package=self.suite.reference)
+        measured, fresh = "peak_memory" in item.fixturenames, "fresh_learner" in item.fixturenames
+        with self._stand_in(right, measured=measured, fresh=fresh) as (transport, worker):
+            try:
+                item.obj(**self._arguments(item, record, right, Session(transport), worker))
+            except Exception:
+                return False
+        return True
 
     # --- diagnosis ---
 
@@ -340,6 +383,13 @@ class Plugin:
         worker: Callable[[], Worker | None],
     ) -> bool:
         """The test once more, on the same inputs, with a chaff in the learner's place: whether it fails in the same way."""
+        arguments = self._arguments(item, record, chaff, session, worker)
+        return replay(session, trace, lambda: item.obj(**arguments))
+
+    def _arguments(
+        self, item: pytest.Function, record: TestRecord, chaff: Chaff, session: Session, worker: Callable[[], Worker | None]
+    ) -> dict[str, Any]:
+        """What a test is called with when a chaff is in the learner's place; its inputs start anew."""
         InputSource.current = InputSource(self.suite.seed, record.id)
         ours = {
             "learner": Remote(session),
@@ -347,8 +397,7 @@ class Plugin:
             "peak_memory": PeakMemory(worker),
             "by_hand": ByHandCheck(chaff.package, self.suite.rules, session),
         }
-        arguments = {name: ours.get(name, item.funcargs[name]) for name in item._fixtureinfo.argnames}
-        return replay(session, trace, lambda: item.obj(**arguments))
+        return {name: ours.get(name, item.funcargs[name]) for name in item._fixtureinfo.argnames}
 
     @pytest.hookimpl
     def pytest_sessionfinish(self) -> None:

@@ -136,6 +136,57 @@ def test_what_is_no_object_is_refused(tmp_path, content):
         read_result(written(tmp_path, content))
 
 
+@pytest.mark.parametrize("inner", [b'"x":', b'"tests":', b'"environment":'])
+def test_what_is_nested_without_end_is_refused(tmp_path, inner):
+    for content in (b"{" + inner + b"[" * 100_000, (b"{" + inner) * 100_000, b"{" + inner + b"1" * 10_000 + b"}"):
+        with pytest.raises(ResultError, match=r"ex06\.json: not a result file|schema None"):
+            read_result(written(tmp_path, content))
+
+
+def test_a_graded_result_without_points_is_refused(tmp_path):
+    with pytest.raises(ResultError, match="it is graded, but has no points"):
+        read_result(written(tmp_path, SMALL | {"status": "graded"}))
+    assert read_result(written(tmp_path, SMALL | {"status": "graded", "points": 0})).points == 0
+    assert read_result(written(tmp_path, SMALL)).points is None
+
+
+@pytest.mark.parametrize(
+    ("student", "why"),
+    [
+        ("", "no name of its own"),
+        (".", "no name of its own"),
+        ("..", "no name of its own"),
+        ("../anna", "a character that no name can hold"),
+        ("anna/..", "a character that no name can hold"),
+        ("/etc", "a character that no name can hold"),
+        ("an\0na", "a character that no name can hold"),
+        ("an\udcffna", "no valid Unicode"),
+        ("é" * 128, "longer than 255 bytes"),
+    ],
+)
+def test_a_student_who_cannot_name_a_folder_is_refused_and_nothing_written(tmp_path, student, why):
+    results = tmp_path / "results"
+    for attempt in (
+        lambda: result_path(results, student, "ex06_repeat_kv"),
+        lambda: write_result(results, msgspec.structs.replace(FULL, student=student)),
+    ):
+        with pytest.raises(ResultError, match=re.escape(f"{student!r} cannot name a folder of results: it ") + f".*{why}"):
+            attempt()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("student", ["...", "~", "-rf", "a b", "Émile 🙂", "a\nb", "é" * 127, "..anna"])
+def test_any_other_student_gets_a_folder(tmp_path, student):
+    path = write_result(tmp_path, msgspec.structs.replace(FULL, student=student))
+    assert path.parent.parent == tmp_path and read_result(path).student == student
+
+
+@pytest.mark.parametrize("exercise", ["", "ex6", "ex06/..", "../ex06_x", "config", "ex06_x\n"])
+def test_an_exercise_that_is_none_is_refused(tmp_path, exercise):
+    with pytest.raises(ResultError, match="cannot name a result: expected an exercise's name"):
+        result_path(tmp_path, "anna", exercise)
+
+
 def test_no_beginning_of_a_file_is_taken_for_the_file(tmp_path):
     whole = write_result(tmp_path, FULL).read_bytes().rstrip()
     for length in range(0, len(whole), 7):

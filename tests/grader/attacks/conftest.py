@@ -30,7 +30,7 @@ schema = 1
 
 [limits]
 call_seconds = 0.8
-exercise_seconds = 8.0
+exercise_seconds = 4.0
 cpu_seconds = 20
 memory_mb = 512
 output_kb = 16

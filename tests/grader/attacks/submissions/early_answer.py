@@ -1,4 +1,4 @@
-"""Answers before it is asked: a right-looking frame lies ready while the question is still being written."""
+"""Answers before it is asked: two right-looking frames lie ready while the question is still being written."""
 import json
 import os
 import struct
@@ -12,9 +12,10 @@ def send(header, blob=b"", magic=b"ALW1"):
 
 
 def ready():
-    send({"kind": "ok", "value": {"t": ["float32", [2, 5, 12, 8], 0]}}, bytes(2 * 5 * 12 * 8 * 4))
+    send({"kind": "ok", "value": {"t": ["float32", [2, 5, 6, 7], 0]}}, bytes(2 * 5 * 6 * 7 * 4))
 
 
+ready()
 ready()
 
 

@@ -14,11 +14,12 @@ def send(header, blob=b"", magic=b"ALW1"):
 HEADERS = [b"", b"null", b"[]", b"\xff\xfe", b'{"kind":"ok","value":NaN}', b'{"kind":"ok","value":1}{"kind":"ok"}', b'{"kind":"ok","value":"\\ud800"}',
            b'{"kind":"ok","value":1,"points":10}', b'{"kind":"grade","points":10}', b'{"kind":"ok","value":' + b"9" * 5000 + b"}",
            b'{"kind":"ok","value":1e999}', b'{"kind":"ok","used":[1]}', b'{"kind":"raised"}', b'{"kind":"ok","kind":"raised"}']
-count = 0
+
+
+def pick(choices, x, n_rep):
+    return choices[int(x.double().abs().sum() * 1000 + n_rep) % len(choices)]
 
 
 def repeat_kv(x, n_rep):
-    global count
-    count += 1
-    send(HEADERS[count % len(HEADERS)])
+    send(pick(HEADERS, x, n_rep))
     return x

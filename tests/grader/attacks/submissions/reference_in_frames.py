@@ -7,14 +7,14 @@ import torch
 
 def everything(value, depth=0):
     yield value
-    if depth < 4:
+    if depth < 2:
         if type(value) is dict:
             inner = list(value.values())
         elif type(value) in (list, tuple, set):
             inner = list(value)
         else:
             inner = list(getattr(value, "__dict__", {}).values())
-        for one in inner[:200]:
+        for one in inner[:50]:
             yield from everything(one, depth + 1)
 
 

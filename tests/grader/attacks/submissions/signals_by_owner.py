@@ -17,7 +17,7 @@ def repeat_kv(x, n_rep):
                 if libc.syscall(16, descriptor, ctypes.c_ulong(command | high), ctypes.byref(ctypes.c_int(@PID@))) >= 0:
                     print("owned", descriptor, command, high)
         try:
-            fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_ASYNC)
         except OSError:
             pass
     return x

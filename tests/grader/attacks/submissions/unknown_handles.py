@@ -12,13 +12,14 @@ def send(header, blob=b"", magic=b"ALW1"):
 
 
 NUMBERS = [10**6, -1, 0, 2**62, 2**63, 10**30, True, 1.5, None, "1"]
-count = 0
+
+
+def pick(choices, x, n_rep):
+    return choices[int(x.double().abs().sum() * 1000 + n_rep) % len(choices)]
 
 
 def repeat_kv(x, n_rep):
-    global count
-    count += 1
-    number = NUMBERS[count % len(NUMBERS)]
-    kind = ("module", "iterator", "object", "function")[count % 4]
+    number = pick(NUMBERS, x, n_rep)
+    kind = pick(("module", "iterator", "object", "function"), x, n_rep)
     send({"kind": "ok", "value": {"h": [number, kind, "Tensor" * 30]}})
     os._exit(0)

@@ -1,0 +1,314 @@
+"""A class through `grade_class`: what is resumed, what is graded again, and what becomes of runners that die or never start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.grading import batch as batch_module
+from grader.grading.batch import BatchError, Done, Finished, Job, Ready, Refused, grade_class
+from grader.grading.result import Result, read_result, result_path, write_result
+from grader.submission import Submission, find_submissions
+from tests.grader.small_course import BASE, DOUBLE, QUADRUPLE, ROOT, TOP, write_course, write_submission
+
+EXERCISES = [BASE, TOP]
+
+
+def job_in(folder: Path, **more) -> Job:
+    return Job(root=folder / "course", out=folder / "results", exercises=EXERCISES, **more)
+
+
+def submissions_of(*students: str) -> list[Submission]:
+    return [Submission(student=name, key=name, path=Path("/nowhere"), kind="folder") for name in students]
+
+
+# --- with runners that only play ---
+# They note what they do in a file; a submission's name says how each exercise ends: "dies-1" kills its runner in the first
+# exercise every time, "dies-once-2" only in the first try of the second.
+
+
+def playing(connection, job: Job) -> None:
+    log = job.out / "log"
+    connection.send(Ready())
+    while (task := connection.recv()) is not None:
+        student = task.submission.key
+        for number, exercise in enumerate(job.exercises, start=1):
+            if exercise not in task.exercises:
+                continue
+            line = f"{student} {exercise}\n"
+            first = line not in log.read_text()
+            with log.open("a") as file:
+                file.write(line)
+            if student == f"dies-{number}" or (student == f"dies-once-{number}" and first):
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = Result(student=student, exercise=exercise, status="graded", points=1.0, max_points=1.0, official=True)
+            write_result(job.out, result)
+            connection.send(Finished(exercise=exercise, kept=False, status="graded", reason=None, official=True))
+        connection.send(Done(student=student))
+
+
+def refusing(connection, job: Job) -> None:
+    connection.send(Refused("the course has no suite"))
+
+
+def ending(connection, job: Job) -> None:
+    sys.exit(3)
+
+
+def waiting_then_ending(connection, job: Job) -> None:
+    """Takes one task, then leaves between two."""
+    connection.send(Ready())
+    task = connection.recv()
+    for exercise in task.exercises:
+        connection.send(Finished(exercise=exercise, kept=True, status="missing", reason="no file", official=False))
+    connection.send(Done(student=task.submission.key))
+
+
+@pytest.fixture
+def play(tmp_path, monkeypatch) -> Callable[..., list[Done]]:
+    """Grades submissions of these names with runners that play; the log is `play.log()`."""
+    (tmp_path / "results").mkdir()
+    log = tmp_path / "results/log"
+    log.write_text("")
+
+    def play(*students: str, jobs: int = 1, serve: Callable = playing, **more) -> list[Done]:
+        monkeypatch.setattr(batch_module, "_serve", serve)
+        return sorted(grade_class(job_in(tmp_path, **more), submissions_of(*students), jobs), key=lambda done: done.student)
+
+    play.log = lambda: log.read_text().splitlines()
+    return play
+
+
+def test_every_submission_is_done_once(play):
+    names = [f"student{number}" for number in range(7)]
+    for jobs in (1, 3):
+        assert play(*names, jobs=jobs) == [Done(student=name, graded=EXERCISES) for name in names]
+    assert sorted(play.log()) == sorted([f"{name} {exercise}" for name in names for exercise in EXERCISES] * 2)
+
+
+def test_only_the_wanted_exercises_of_a_student_are_done(play):
+    assert play("a", "b", only={"b": [TOP]}) == [Done(student="a", graded=EXERCISES), Done(student="b", graded=[TOP])]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_killed_a_runner_once_is_tried_again_and_nothing_else(play, number):
+    name = f"dies-once-{number}"
+    assert play(name, "other") == [Done(student=name, graded=EXERCISES), Done(student="other", graded=EXERCISES)]
+    log = [line.split()[1] for line in play.log() if line.startswith(name)]
+    assert log == ([BASE, BASE, TOP] if number == 1 else [BASE, TOP, TOP])
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_kills_every_runner_is_an_error_and_the_rest_is_graded(play, tmp_path, number):
+    name, deadly = f"dies-{number}", EXERCISES[number - 1]
+    for exercise in EXERCISES:  # of an earlier submission: must not be taken for this one's
+        write_result(
+            tmp_path / "results",
+            Result(student=name, exercise=exercise, status="graded", points=9.0, max_points=9.0, official=True, key="old"),
+        )
+    done, other = play(name, "other", jobs=2)
+    assert other == Done(student="other", graded=EXERCISES)
+    assert done.graded == EXERCISES and done.errors.keys() == {deadly} and done.kept == []
+    assert done.errors[deadly] == "the grading process died 2 times on this submission (exit -9)"
+    results = {exercise: read_result(result_path(tmp_path / "results", name, exercise)) for exercise in EXERCISES}
+    assert {exercise: (result.status, result.points) for exercise, result in results.items()} == {
+        exercise: ("error", None) if exercise == deadly else ("graded", 1.0) for exercise in EXERCISES
+    }
+    assert results[deadly].reason == done.errors[deadly] and results[deadly].key == ""
+
+
+def test_a_course_that_cannot_be_graded_stops_the_batch_with_its_reason(play):
+    with pytest.raises(BatchError, match="the course has no suite"):
+        play("a", "b", jobs=2, serve=refusing)
+
+
+def test_runners_that_never_start_stop_the_batch(play):
+    with pytest.raises(BatchError, match=r"ends before it can grade anything \(exit 3\)"):
+        play(*"abcdef", jobs=2, serve=ending)
+
+
+def test_a_runner_that_leaves_between_two_submissions_is_replaced_and_nobody_blamed(play):
+    done = play("a", "b", "c", serve=waiting_then_ending)
+    assert done == [Done(student=name, kept=EXERCISES, missing=EXERCISES) for name in "abc"]
+
+
+def test_what_became_of_an_exercise_is_noted_once():
+    done = Done(student="a")
+    done.note(Finished(exercise=BASE, kept=False, status="graded", reason=None, official=False))
+    done.note(Finished(exercise=BASE, kept=True, status="graded", reason=None, official=False))
+    done.note(Finished(exercise=TOP, kept=True, status="missing", reason="no file", official=False))
+    assert done == Done(student="a", graded=[BASE], kept=[TOP], missing=[TOP], unofficial=[BASE])
+
+
+def test_a_batch_that_is_closed_early_leaves_no_process(play, tmp_path, monkeypatch):
+    monkeypatch.setattr(batch_module, "_serve", playing)
+    runners = []
+    real = batch_module._Runner
+    monkeypatch.setattr(batch_module, "_Runner", lambda job: runners.append(real(job)) or runners[-1])
+    batch = grade_class(job_in(tmp_path), submissions_of(*"abcdefgh"), 2)
+    next(batch)
+    batch.close()
+    assert len(runners) == 2 and not any(runner.process.is_alive() for runner in runners)
+    assert len(list((tmp_path / "results").glob("*/ex02.json"))) < 8
+
+
+def test_the_parent_of_the_runners_imports_no_torch():
+    code = "import sys, grader.grading.batch\nprint([name for name in ('torch', 'numpy', 'pytest') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+# --- with real runners ---
+
+
+@pytest.fixture
+def classroom(tmp_path) -> Path:
+    """A small course and a class of six."""
+    write_course(tmp_path / "course")
+    hand_in = tmp_path / "submissions"
+    write_submission(hand_in, "all", base=DOUBLE, top=QUADRUPLE)
+    write_submission(hand_in, "late", base=DOUBLE)
+    write_submission(hand_in, "wrong", base=DOUBLE.replace("2 * x", "3 * x"), top=QUADRUPLE)
+    write_submission(hand_in, "typo", base="def double(x\n", top=QUADRUPLE)
+    write_submission(hand_in, "exits", base="import os\ndef double(x):\n    os._exit(0)\n", top=QUADRUPLE)
+    (hand_in / "nothing").mkdir()
+    return tmp_path
+
+
+def graded(classroom: Path, jobs: int = 1, **more) -> dict[str, Done]:
+    found = find_submissions(classroom / "submissions")
+    return {done.student: done for done in grade_class(job_in(classroom, **more), found, jobs)}
+
+
+def results(classroom: Path) -> dict[tuple[str, str], Result]:
+    found = [read_result(path) for path in (classroom / "results").glob("*/ex*.json")]
+    return {(result.student, result.exercise): result for result in found}
+
+
+def stamps(classroom: Path) -> dict[str, int]:
+    return {str(path.relative_to(classroom)): path.stat().st_mtime_ns for path in (classroom / "results").glob("*/ex*.json")}
+
+
+def changed(classroom: Path, before: dict[str, int]) -> set[str]:
+    return {name for name, stamp in stamps(classroom).items() if before.get(name) != stamp}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_class_is_graded_and_only_what_changed_is_graded_again(classroom):
+    students = {"all", "late", "wrong", "typo", "exits", "nothing"}
+    done = graded(classroom, jobs=2)
+    assert done.keys() == students and all(one.graded == EXERCISES and not one.kept for one in done.values())
+    assert (done["late"].missing, done["nothing"].missing, done["all"].missing) == ([TOP], EXERCISES, [])
+    found = results(classroom)
+    assert {student: found[student, BASE].points for student in students} == {
+        **{"all": 4, "late": 4, "wrong": 1, "typo": 0, "exits": 0, "nothing": None},
+    }
+    assert {student: (found[student, TOP].points, found[student, TOP].prerequisites) for student in students} == {
+        **{"all": (6, "own"), "late": (None, "own"), "nothing": (None, "own")},
+        **dict.fromkeys(("wrong", "typo", "exits"), (6, "reference")),
+    }
+    assert all(result.official == (result.environment.probe == []) for result in found.values() if result.status == "graded")
+
+    before = stamps(classroom)
+    done = graded(classroom)
+    assert all(one.kept == EXERCISES and not one.graded for one in done.values()) and changed(classroom, before) == set()
+
+    # A changed file, a suite changed for one exercise, half a file, a file of another student and an error on disk.
+    write_submission(classroom / "submissions", "late", top=QUADRUPLE)
+    path = classroom / "results/all/ex01.json"
+    path.write_bytes(path.read_bytes()[:-40])
+    (classroom / "results/wrong/ex01.json").write_text("{}")
+    write_result(
+        classroom / "results",
+        Result(student="typo", exercise=BASE, status="error", reason="died", points=None, max_points=0, official=False),
+    )
+    before = stamps(classroom)
+    done = graded(classroom)
+    assert changed(classroom, before) == {f"results/{name}.json" for name in ("late/ex02", "all/ex01", "wrong/ex01", "typo/ex01")}
+    assert {student: one.graded for student, one in done.items() if one.graded} == {
+        **{"late": [TOP], "all": [BASE], "wrong": [BASE], "typo": [BASE]},
+    }
+    assert results(classroom)["late", TOP].points == 6 and results(classroom)["typo", BASE].points == 0
+
+    suite = classroom / "course/tests/hidden/test_ex02_top.py"
+    suite.write_text(suite.read_text().replace("of anything", "of whatever"))
+    before = stamps(classroom)
+    done = graded(classroom)
+    assert all((one.graded, one.kept) == ([TOP], [BASE]) for one in done.values())
+    assert {name[-9:] for name in changed(classroom, before)} == {"ex02.json"}
+
+
+def descendants(pid: int) -> Iterator[tuple[int, bytes]]:
+    """(pid, command line) of every process below."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int(entry.joinpath("stat").read_text().rpartition(")")[2].split()[1])
+            command = entry.joinpath("cmdline").read_bytes()
+        except (OSError, ValueError):
+            continue
+        if parent == pid:
+            yield int(entry.name), command
+            yield from descendants(int(entry.name))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_a_real_runner_that_is_killed_while_it_works_is_replaced(classroom):
+    slow = "import time\ndef double(x):\n    time.sleep(0.6)\n    return 2 * x\n"
+    write_submission(classroom / "submissions", "all", base=slow)
+    found = [one for one in find_submissions(classroom / "submissions") if one.key in ("all", "late")]
+    batch = batch_module._Batch(job_in(classroom), found, 1)
+    killed, done, started = [], {}, None
+    try:
+        while batch.waiting or batch.busy():
+            batch.employ()
+            done |= {one.student: one for one in batch.listen()}
+            runner = batch.runners[0] if batch.runners else None
+            if runner is not None and runner.task is None and runner.ready and not killed and started is None:
+                started = time.monotonic()
+                batch.employ()  # its first task, "all"
+                time.sleep(0.5)  # in the middle of a call
+                killed.append(runner.process.pid)
+                below = [pid for pid, _ in descendants(runner.process.pid)]
+                os.kill(runner.process.pid, signal.SIGKILL)
+                deadline = time.monotonic() + 10
+                while any(Path(f"/proc/{pid}").exists() for pid in below) and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                assert below and not any(Path(f"/proc/{pid}").exists() for pid in below), "workers outlive their runner"
+    finally:
+        batch.end()
+    assert killed and batch.deaths == {("all", BASE): 1}
+    assert done == {
+        "all": Done(student="all", graded=EXERCISES, unofficial=done["all"].unofficial),
+        "late": Done(student="late", graded=EXERCISES, missing=[TOP], unofficial=done["late"].unofficial),
+    }
+    assert results(classroom)["all", BASE].points == 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_interrupted_batch_continues_and_a_broken_course_is_refused(classroom):
+    found = find_submissions(classroom / "submissions")
+    batch = grade_class(job_in(classroom), found, 1)
+    first = next(batch)
+    batch.close()
+    assert first.graded == EXERCISES
+    before = stamps(classroom)
+    assert len(before) < 2 * len(found)
+    done = graded(classroom)
+    assert done[first.student].kept == EXERCISES and len(done) == len(found)
+    assert not changed(classroom, {}) - stamps(classroom).keys() and len(stamps(classroom)) == 2 * len(found)
+    assert all(stamps(classroom)[name] == stamp for name, stamp in before.items() if name.startswith(f"results/{first.student}/"))
+
+    (classroom / "course/solutions/chaffs/ex01_base/triple.py").write_text("def double(x:\n")
+    with pytest.raises(BatchError, match=r"triple\.py, line 1: "):
+        graded(classroom)
