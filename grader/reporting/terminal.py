@@ -14,13 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.grading.result import Result
-from grader.reporting.gradebook import ENOUGH, Gradebook, short, why_not_official
+from grader.reporting.gradebook import ENOUGH, Gradebook, Item, short, why_not_official
 from grader.reporting.words import LEGEND, cell, count, label, mean, percent, sum_of
 from grader.text import in_order, one_line, shorten
 
 MANY_STUDENTS = 60  # above, unless all is asked for: no matrix, and the lists are cut
 MANY_NAMES = 8  # in one row of a list that is cut
 MANY_ROWS = 30  # of a list that is cut
+HARDEST = 4  # tests of an exercise that are shown
 MANY_DIAGNOSES = 3
 REASON = 240  # characters of a reason that are shown
 NAME_WIDTH = 24
@@ -30,14 +31,14 @@ STYLES = {"ERROR": "bold magenta", "MISSING": "yellow", "-": "dim", "n/a": "dim"
 
 def print_report(book: Gradebook, console: Console, *, everyone: bool = False) -> None:
     """The whole report, in the order in which an instructor asks: who has what, who has nothing, what went wrong."""
-    everyone = everyone or len(book.students) <= MANY_STUDENTS
+    all_tests, everyone = everyone, everyone or len(book.students) <= MANY_STUDENTS
     if everyone:
         _print_matrix(book, console)
     else:
         _print_distribution(book, console)
     _print_lists(book, console, everyone)
     _print_exercises(book, console)
-    _print_items(book, console)
+    _print_items(book, console, all_tests)
     print_skipped(book, console)
 
 
@@ -190,8 +191,9 @@ def _print_exercises(book: Gradebook, console: Console) -> None:
     console.print(table)
 
 
-def _print_items(book: Gradebook, console: Console) -> None:
-    _heading(console, "Tests: share of the assessed who pass")
+def _print_items(book: Gradebook, console: Console, everyone: bool) -> None:
+    """The tests that fewest pass, and those that need an author's eye; all of them with --all, and always in CSV and page."""
+    _heading(console, "Tests: share of the assessed who pass" + ("" if everyone else "; the hardest, and those the grader could not run"))
     table = _table()
     table.add_column("test", ratio=1, overflow="fold")
     table.add_column("category", no_wrap=True)
@@ -200,7 +202,8 @@ def _print_items(book: Gradebook, console: Console) -> None:
     table.add_column("note", no_wrap=True)
     for summary in book.summaries:
         table.add_row(Text(one_line(summary.exercise), "bold"))
-        for item in summary.items:
+        items = summary.items if everyone else _telling(summary.items)
+        for item in items:
             note = item.flag if not item.test.visible else ", ".join(filter(None, ["public", item.flag]))
             table.add_row(
                 Padding(Text(one_line(label(item.test))), (0, 0, 0, 1)),
@@ -209,7 +212,22 @@ def _print_items(book: Gradebook, console: Console) -> None:
                 percent(item.share),
                 Text(note, "yellow" if item.flag else "dim"),
             )
+        if len(items) < len(summary.items):
+            hidden = count(len(summary.items) - len(items), "more test")
+            table.add_row(Padding(Text(f"{hidden}: --all, --csv or --out", "dim"), (0, 0, 0, 1)))
     console.print(table)
+
+
+def _telling(items: list[Item]) -> list[Item]:
+    """One case of each of the tests that fewest pass, hardest first, after those that ended in the grader's own errors."""
+    worst: dict[tuple[str, str], Item] = {}
+    for item in items:
+        key = (item.test.title, item.test.category)
+        if item.share is not None and item.share < 1 and (key not in worst or item.share < worst[key].share):
+            worst[key] = item
+    broken = [item for item in items if item.errors]
+    hardest = sorted((item for item in worst.values() if not item.errors), key=lambda item: item.share)
+    return broken + hardest[:HARDEST]
 
 
 def print_skipped(book: Gradebook, console: Console) -> None:

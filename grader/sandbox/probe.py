@@ -104,7 +104,7 @@ def hold_descriptors(target):
     return False
 
 def see_tests(target):
-    return any(name.startswith(("grader.suite", "grader.grading", "_reference", "tests", "_pytest")) for name in sys.modules)
+    return any(name.startswith(("grader.suite", "grader.grading.materials", "_reference", "solutions", "tests", "_pytest")) for name in sys.modules)
 
 def find_secret_in_memory(target):
     return any(type(value) is dict and target["marker"] in value for value in gc.get_objects())

@@ -6,15 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from grader.course import CourseError
 from grader.grading import batch as batch_module
-from grader.grading.batch import BatchError, Done, Finished, Job, Ready, Refused, grade_class
+from grader.grading.batch import BatchError, Done, Finished, Job, Ready, Refused, Task, grade_class, lost_result
+from grader.grading.grade import Grader
+from grader.grading.materials import MaterialError
 from grader.grading.result import Result, read_result, result_path, write_result
+from grader.grading.runner import grading
 from grader.submission import Submission, find_submissions
 from tests.grader.small_course import BASE, DOUBLE, QUADRUPLE, ROOT, TOP, write_course, write_submission
 
@@ -165,7 +170,7 @@ def test_the_parent_of_the_runners_imports_no_torch():
     assert done.stdout.strip() == "[]", done.stderr
 
 
-# --- with real runners ---
+# --- what a runner does with one submission after the other ---
 
 
 @pytest.fixture
@@ -182,9 +187,17 @@ def classroom(tmp_path) -> Path:
     return tmp_path
 
 
-def graded(classroom: Path, jobs: int = 1, **more) -> dict[str, Done]:
-    found = find_submissions(classroom / "submissions")
-    return {done.student: done for done in grade_class(job_in(classroom, **more), found, jobs)}
+@pytest.fixture
+def graded(classroom, sandbox, monkeypatch) -> Callable[..., dict[str, list[Finished]]]:
+    """Grades the class as a runner does, in this process; the probe is told what to find."""
+
+    def graded(could: Sequence[str] = (), **more) -> dict[str, list[Finished]]:
+        monkeypatch.setattr("grader.grading.grade.probe", lambda *_: list(could))
+        grade = grading(job_in(classroom, **more), sandbox)
+        found = find_submissions(classroom / "submissions")
+        return {one.key: list(grade(Task(submission=one, exercises=list(EXERCISES)))) for one in found}
+
+    return graded
 
 
 def results(classroom: Path) -> dict[tuple[str, str], Result]:
@@ -192,123 +205,154 @@ def results(classroom: Path) -> dict[tuple[str, str], Result]:
     return {(result.student, result.exercise): result for result in found}
 
 
-def stamps(classroom: Path) -> dict[str, int]:
-    return {str(path.relative_to(classroom)): path.stat().st_mtime_ns for path in (classroom / "results").glob("*/ex*.json")}
+def stamps(classroom: Path) -> dict[tuple[str, str], int]:
+    return {(path.parent.name, path.stem): path.stat().st_mtime_ns for path in (classroom / "results").glob("*/ex*.json")}
 
 
-def changed(classroom: Path, before: dict[str, int]) -> set[str]:
+def changed(classroom: Path, before: dict[tuple[str, str], int]) -> set[tuple[str, str]]:
     return {name for name, stamp in stamps(classroom).items() if before.get(name) != stamp}
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_class_is_graded_and_only_what_changed_is_graded_again(classroom):
-    students = {"all", "late", "wrong", "typo", "exits", "nothing"}
-    done = graded(classroom, jobs=2)
-    assert done.keys() == students and all(one.graded == EXERCISES and not one.kept for one in done.values())
-    assert (done["late"].missing, done["nothing"].missing, done["all"].missing) == ([TOP], EXERCISES, [])
+def test_a_class_is_graded(classroom, graded):
+    done = graded()
+    assert {student: [one.kept for one in finished] for student, finished in done.items()} == {
+        student: [False, False] for student in ("all", "exits", "late", "nothing", "typo", "wrong")
+    }
     found = results(classroom)
-    assert {student: found[student, BASE].points for student in students} == {
+    assert {student: found[student, BASE].points for student in done} == {
         **{"all": 4, "late": 4, "wrong": 1, "typo": 0, "exits": 0, "nothing": None},
     }
-    assert {student: (found[student, TOP].points, found[student, TOP].prerequisites) for student in students} == {
+    assert {student: (found[student, TOP].points, found[student, TOP].prerequisites) for student in done} == {
         **{"all": (6, "own"), "late": (None, "own"), "nothing": (None, "own")},
         **dict.fromkeys(("wrong", "typo", "exits"), (6, "reference")),
     }
-    assert all(result.official == (result.environment.probe == []) for result in found.values() if result.status == "graded")
+    assert all(result.official == (result.status == "graded") for result in found.values())
 
+
+def test_only_what_changed_is_graded_again(classroom, graded):
+    graded()
     before = stamps(classroom)
-    done = graded(classroom)
-    assert all(one.kept == EXERCISES and not one.graded for one in done.values()) and changed(classroom, before) == set()
+    done = graded()
+    assert all(one.kept for finished in done.values() for one in finished) and changed(classroom, before) == set()
 
-    # A changed file, a suite changed for one exercise, half a file, a file of another student and an error on disk.
+    # One file of one student, half a result, something else in its place, another student's, and an error.
     write_submission(classroom / "submissions", "late", top=QUADRUPLE)
     path = classroom / "results/all/ex01.json"
     path.write_bytes(path.read_bytes()[:-40])
     (classroom / "results/wrong/ex01.json").write_text("{}")
-    write_result(
-        classroom / "results",
-        Result(student="typo", exercise=BASE, status="error", reason="died", points=None, max_points=0, official=False),
-    )
+    write_result(classroom / "results", lost_result("typo", BASE, "died"))
     before = stamps(classroom)
-    done = graded(classroom)
-    assert changed(classroom, before) == {f"results/{name}.json" for name in ("late/ex02", "all/ex01", "wrong/ex01", "typo/ex01")}
-    assert {student: one.graded for student, one in done.items() if one.graded} == {
-        **{"late": [TOP], "all": [BASE], "wrong": [BASE], "typo": [BASE]},
-    }
+    done = graded()
+    again = {("late", "ex02"), ("all", "ex01"), ("wrong", "ex01"), ("typo", "ex01")}
+    assert changed(classroom, before) == again
+    assert {(student, one.exercise[:4]) for student, finished in done.items() for one in finished if not one.kept} == again
     assert results(classroom)["late", TOP].points == 6 and results(classroom)["typo", BASE].points == 0
 
     suite = classroom / "course/tests/hidden/test_ex02_top.py"
     suite.write_text(suite.read_text().replace("of anything", "of whatever"))
     before = stamps(classroom)
-    done = graded(classroom)
-    assert all((one.graded, one.kept) == ([TOP], [BASE]) for one in done.values())
-    assert {name[-9:] for name in changed(classroom, before)} == {"ex02.json"}
+    graded()
+    assert changed(classroom, before) == {(student, "ex02") for student in done}
 
 
-def descendants(pid: int) -> Iterator[tuple[int, bytes]]:
-    """(pid, command line) of every process below."""
+def test_unofficial_results_are_graded_again_once_they_can_be_official(classroom, graded):
+    graded(could=["read a file of the host"])
+    before = stamps(classroom)
+    assert not any(result.official for result in results(classroom).values())
+    done = graded(could=["read a file of the host"])
+    assert changed(classroom, before) == set()
+    done = graded()
+    assert {one.status for finished in done.values() for one in finished if one.kept} == {"missing"}
+    assert all(result.official for result in results(classroom).values() if result.status == "graded")
+
+
+def test_the_seed_of_a_batch_is_that_of_every_result(classroom, graded):
+    graded(seed=77)
+    assert {result.seed for result in results(classroom).values()} == {77}
+
+
+def test_a_failure_of_the_graders_own_is_that_exercises_error(classroom, graded, monkeypatch):
+    real = Grader.grade
+
+    def grade(self, exercise, files, **options):
+        if exercise.file == BASE and options["student"] == "all":
+            raise ZeroDivisionError("oh")
+        return real(self, exercise, files, **options)
+
+    monkeypatch.setattr(Grader, "grade", grade)
+    write_result(classroom / "results", Result(student="all", exercise=BASE, status="graded", points=4, max_points=4, official=True))
+    base, top = graded()["all"]
+    assert (base.status, base.reason, top.status) == ("error", "the grader failed: ZeroDivisionError: oh", "graded")
+    assert results(classroom)["all", BASE].reason == base.reason
+
+
+def test_what_an_earlier_runner_finished_is_known_to_the_next(classroom, sandbox, monkeypatch):
+    monkeypatch.setattr("grader.grading.grade.probe", lambda *_: [])
+    grade = grading(job_in(classroom), sandbox)
+    (wrong,) = [one for one in find_submissions(classroom / "submissions") if one.key == "wrong"]
+    write_result(classroom / "results", lost_result("wrong", BASE, "the grading process died 2 times"))
+    runs, real = [], Grader.grade
+    monkeypatch.setattr(Grader, "grade", lambda self, exercise, *a, **k: runs.append(exercise.file) or real(self, exercise, *a, **k))
+    (top,) = grade(Task(submission=wrong, exercises=[TOP], finished=[BASE]))
+    assert runs == [TOP] and (top.status, results(classroom)["wrong", TOP].prerequisites) == ("graded", "reference")
+
+
+@pytest.mark.parametrize("broken", ["solutions/chaffs/ex01_base/triple.py", "course.toml"])
+def test_a_broken_course_is_found_before_the_first_submission(classroom, graded, broken):
+    (classroom / "course" / broken).write_text("def double(x:\n")
+    with pytest.raises((MaterialError, CourseError), match=f"{broken}, line 1"):
+        graded()
+
+
+# --- with real runners ---
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """The numbers of all processes below one."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             parent = int(entry.joinpath("stat").read_text().rpartition(")")[2].split()[1])
-            command = entry.joinpath("cmdline").read_bytes()
         except (OSError, ValueError):
             continue
         if parent == pid:
-            yield int(entry.name), command
+            yield int(entry.name)
             yield from descendants(int(entry.name))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-def test_a_real_runner_that_is_killed_while_it_works_is_replaced(classroom):
-    slow = "import time\ndef double(x):\n    time.sleep(0.6)\n    return 2 * x\n"
-    write_submission(classroom / "submissions", "all", base=slow)
-    found = [one for one in find_submissions(classroom / "submissions") if one.key in ("all", "late")]
-    batch = batch_module._Batch(job_in(classroom), found, 1)
-    killed, done, started = [], {}, None
-    try:
-        while batch.waiting or batch.busy():
-            batch.employ()
-            done |= {one.student: one for one in batch.listen()}
-            runner = batch.runners[0] if batch.runners else None
-            if runner is not None and runner.task is None and runner.ready and not killed and started is None:
-                started = time.monotonic()
-                batch.employ()  # its first task, "all"
-                time.sleep(0.5)  # in the middle of a call
-                killed.append(runner.process.pid)
-                below = [pid for pid, _ in descendants(runner.process.pid)]
-                os.kill(runner.process.pid, signal.SIGKILL)
-                deadline = time.monotonic() + 10
-                while any(Path(f"/proc/{pid}").exists() for pid in below) and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                assert below and not any(Path(f"/proc/{pid}").exists() for pid in below), "workers outlive their runner"
-    finally:
-        batch.end()
-    assert killed and batch.deaths == {("all", BASE): 1}
-    assert done == {
-        "all": Done(student="all", graded=EXERCISES, unofficial=done["all"].unofficial),
-        "late": Done(student="late", graded=EXERCISES, missing=[TOP], unofficial=done["late"].unofficial),
-    }
-    assert results(classroom)["all", BASE].points == 4
+def test_a_class_is_graded_though_its_runner_is_killed_and_the_batch_interrupted(classroom, monkeypatch):
+    write_submission(classroom / "submissions", "all", base="import time\ntime.sleep(3)\n" + DOUBLE, top=QUADRUPLE)
+    runners, real = [], batch_module._Runner
+    monkeypatch.setattr(batch_module, "_Runner", lambda job: runners.append(real(job)) or runners[-1])
+    submissions = find_submissions(classroom / "submissions")
+    left: list[int] = []
 
+    def kill() -> None:
+        """Wait until the first runner's worker loads the slow file, then kill the runner."""
+        while not (runners and runners[0].task and len(list(descendants(runners[0].process.pid))) >= 3):
+            time.sleep(0.05)
+        left.extend(descendants(runners[0].process.pid))
+        os.kill(runners[0].process.pid, signal.SIGKILL)
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_an_interrupted_batch_continues_and_a_broken_course_is_refused(classroom):
-    found = find_submissions(classroom / "submissions")
-    batch = grade_class(job_in(classroom), found, 1)
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    batch = grade_class(job_in(classroom), submissions, 1)
     first = next(batch)
-    batch.close()
-    assert first.graded == EXERCISES
+    killer.join()
+    assert first.student == "all" and first.graded == EXERCISES and not first.errors and len(runners) == 2
+    batch.close()  # as Ctrl-C does
+    assert len(stamps(classroom)) < 2 * len(submissions)
     before = stamps(classroom)
-    assert len(before) < 2 * len(found)
-    done = graded(classroom)
-    assert done[first.student].kept == EXERCISES and len(done) == len(found)
-    assert not changed(classroom, {}) - stamps(classroom).keys() and len(stamps(classroom)) == 2 * len(found)
-    assert all(stamps(classroom)[name] == stamp for name, stamp in before.items() if name.startswith(f"results/{first.student}/"))
-
-    (classroom / "course/solutions/chaffs/ex01_base/triple.py").write_text("def double(x:\n")
-    with pytest.raises(BatchError, match=r"triple\.py, line 1: "):
-        graded(classroom)
+    done = {one.student: one for one in grade_class(job_in(classroom), submissions, 2)}
+    assert done.keys() == {one.key for one in submissions} and done["all"].kept == EXERCISES
+    assert not any(one.errors for one in done.values())
+    found = results(classroom)
+    assert len(found) == 2 * len(submissions)
+    assert changed(classroom, before).isdisjoint({("all", "ex01"), ("all", "ex02")})
+    assert {student: found[student, BASE].points for student in done} == {
+        **{"all": 4, "late": 4, "wrong": 1, "typo": 0, "exits": 0, "nothing": None},
+    }
+    assert left and not [pid for pid in left if Path(f"/proc/{pid}").exists()], "workers outlive their runner"
+    assert not any(runner.process.is_alive() for runner in runners)

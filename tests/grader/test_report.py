@@ -149,7 +149,7 @@ def test_a_student_with_nothing_graded_has_no_total(tmp_path):
 def test_points_of_an_ungraded_result_are_never_shown_or_counted(tmp_path):
     broken = ungraded("ada", "error", "x", points=0.0, max_points=10, tests=[a_test("shape", "failed")])
     results = tree(tmp_path / "r", broken, graded("bob", a_test("shape"), a_test("value")))
-    text = show(results)
+    text = show(results, everyone=True)
     assert "0/10" not in text.replace("10/10", "") and line_of(text, "ada") == "ada ERROR -"
     assert line_of(section(text, "Exercises"), EX06) == f"{EX06} 1/2 10/10 1/1 -"
     assert line_of(section(text, "Tests"), "The shape is right").endswith("1/1 100 % everybody passes")
@@ -158,7 +158,7 @@ def test_points_of_an_ungraded_result_are_never_shown_or_counted(tmp_path):
 
 
 def test_nothing_assessed_is_neither_0_nor_full(tmp_path):
-    text = show(tree(tmp_path, graded("ada", a_test("speed", "not_assessed"))))
+    text = show(tree(tmp_path, graded("ada", a_test("speed", "not_assessed")), everyone=True)
     assert line_of(text, "ada") == "ada n/a n/a"
     assert line_of(section(text, "Exercises"), EX06) == f"{EX06} 1/1 - - -"
     assert line_of(section(text, "Tests"), "The speed is right").endswith("numerics - -")
@@ -301,16 +301,30 @@ def test_tests_that_nobody_or_everybody_passes_are_flagged_and_so_are_the_grader
     tests = [a_test("easy"), a_test("hard", "failed"), a_test("broken", "error"), a_test("absent", "not_assessed")]
     mixed = a_test("mixed"), a_test("mixed", "failed")
     public = a_test("example", most=0, visible=True)
-    text = show(tree(tmp_path, *(graded(name, *tests, m, public) for name, m in zip("ab", mixed, strict=True))), 120)
+    text = show(tree(tmp_path, *(graded(name, *tests, m, public) for name, m in zip("ab", mixed, strict=True))), 120, everyone=True)
     ends = {"easy": "2/2 100 % everybody passes", "hard": "0/2 0 % nobody passes", "broken": "- - 2 x grader error"}
     ends |= {"absent": "- -", "mixed": "1/2 50 %", "example": "2/2 100 % public, everybody passes"}
     for name, end in ends.items():
         assert line_of(text, f"The {name} is right") == f"The {name} is right numerics {end}"
 
 
+def test_by_default_the_hardest_tests_are_shown_one_case_of_each_and_the_rest_counted(tmp_path):
+    names = ["one", "two", "three", "four", "five", "six"]
+    failing = [a_test(name, "failed", id=f"hidden::test_{name}[{case}]") for name in names for case in "ab"]
+    passing = [a_test(name, id=f"hidden::test_{name}[{case}]") for name in names for case in "ab"]
+    half = [one if name in ("two", "five") else other for name, one, other in zip(
+        [name for name in names for _ in "ab"], failing, passing, strict=True
+    )]  # fmt: skip
+    results = tree(tmp_path, graded("ada", *half), graded("bob", *passing))
+    text = show(results, 120)
+    assert text.count("The two is right") == text.count("The five is right") == 1
+    assert "The one is right" not in text and "10 more tests: --all" in text
+    assert "The one is right" in show(results, 120, everyone=True)
+
+
 def test_the_cases_of_a_parametrized_test_are_told_apart(tmp_path):
     cases = [a_test("value", id=f"hidden::test_value[{case}]") for case in ("float16", "float32")]
-    text = show(tree(tmp_path, graded("ada", *cases)), 120)
+    text = show(tree(tmp_path, graded("ada", *cases)), 120, everyone=True)
     assert "The value is right [float16]" in text and "The value is right [float32]" in text
 
 

@@ -82,12 +82,11 @@ def assert_gradients(learner, reference, q, k, v, mask=None, **scale):
 def test_a_call_knows_nothing_of_the_calls_before(fresh_learner, reference):
     """Another mask or head_dim gives another answer in the next call, and the first ones give the first again."""
     q, k, v = inputs()
-    first, second = mask_that_hides_some(T, S), mask_that_hides_some(T, S)
-    for mask in (first, second):
-        weights = fresh_learner.attention_weights(q, k, mask)
+    masks = [mask_that_hides_some(T, S), mask_that_hides_some(T, S)]
+    for mask, weights in zip(masks, [fresh_learner.attention_weights(q, k, mask) for mask in masks], strict=True):
         assert_close(weights, reference.attention_weights(q, k, mask), what="the weights")
     assert_attention(fresh_learner, reference, randn(B, H, T, 6), randn(B, H, S, 6), randn(B, H, S, 6))
-    assert_attention(fresh_learner, reference, q, k, v, first)
+    assert_attention(fresh_learner, reference, q, k, v, masks[0])
 
 
 # --- shape ---
