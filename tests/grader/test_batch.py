@@ -280,7 +280,9 @@ def test_a_failure_of_the_graders_own_is_that_exercises_error(classroom, graded,
         return real(self, exercise, files, **options)
 
     monkeypatch.setattr(Grader, "grade", grade)
-    write_result(classroom / "results", Result(student="all", exercise=BASE, status="graded", points=4, max_points=4, official=True))
+    write_result(
+        classroom / "results", Result(student="all", exercise=BASE, status="graded", points=4, max_points=4, official=True)
+    )
     base, top = graded()["all"]
     assert (base.status, base.reason, top.status) == ("error", "the grader failed: ZeroDivisionError: oh", "graded")
     assert results(classroom)["all", BASE].reason == base.reason
@@ -292,7 +294,9 @@ def test_what_an_earlier_runner_finished_is_known_to_the_next(classroom, sandbox
     (wrong,) = [one for one in find_submissions(classroom / "submissions") if one.key == "wrong"]
     write_result(classroom / "results", lost_result("wrong", BASE, "the grading process died 2 times"))
     runs, real = [], Grader.grade
-    monkeypatch.setattr(Grader, "grade", lambda self, exercise, *a, **k: runs.append(exercise.file) or real(self, exercise, *a, **k))
+    monkeypatch.setattr(
+        Grader, "grade", lambda self, exercise, *a, **k: runs.append(exercise.file) or real(self, exercise, *a, **k)
+    )
     (top,) = grade(Task(submission=wrong, exercises=[TOP], finished=[BASE]))
     assert runs == [TOP] and (top.status, results(classroom)["wrong", TOP].prerequisites) == ("graded", "reference")
 

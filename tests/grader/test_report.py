@@ -158,7 +158,7 @@ def test_points_of_an_ungraded_result_are_never_shown_or_counted(tmp_path):
 
 
 def test_nothing_assessed_is_neither_0_nor_full(tmp_path):
-    text = show(tree(tmp_path, graded("ada", a_test("speed", "not_assessed")), everyone=True)
+    text = show(tree(tmp_path, graded("ada", a_test("speed", "not_assessed"))), everyone=True)
     assert line_of(text, "ada") == "ada n/a n/a"
     assert line_of(section(text, "Exercises"), EX06) == f"{EX06} 1/1 - - -"
     assert line_of(section(text, "Tests"), "The speed is right").endswith("numerics - -")
