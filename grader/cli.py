@@ -74,7 +74,7 @@ def _unexpected(error: Exception) -> int:
             errors.print(Text(context.get_usage()))
         _complain(error.format_message())
         return 2
-    known = ("SandboxError", "MaterialError", "SubmissionError", "AuthoringError", "LessonError", "ResultError")
+    known = ("SandboxError", "MaterialError", "SubmissionError", "AuthoringError", "LessonError", "ResultError", "BatchError")
     if type(error).__name__ in known:
         _complain(str(error))
         return 2

@@ -109,6 +109,11 @@ def package(exercise: Exercise, files: dict[str, bytes], name: str = "exercises"
     return Package(main=exercise.file, files=files, name=name, forbidden=forbidden)
 
 
+def _reference(exercise: Exercise, files: dict[str, bytes]) -> Package:
+    """The reference, which nobody has to watch."""
+    return msgspec.structs.replace(package(exercise, files, f"_reference_{exercise.file}"), forbidden={})
+
+
 def make_suite(course: Course, materials: Materials, files: dict[str, bytes], seed: int, only: str | None = None) -> Suite:
     """The suite of one run on a learner's `files` (the exercise and its prerequisites, without the given ones)."""
     exercise = materials.exercise
@@ -118,7 +123,7 @@ def make_suite(course: Course, materials: Materials, files: dict[str, bytes], se
         names=list(exercise.names),
         files=list(materials.suite_files),
         public=course.public_test_path(exercise).parent,
-        reference=package(exercise, reference, f"_reference_{exercise.file}") if materials.references else None,
+        reference=_reference(exercise, reference) if materials.references else None,
         chaffs=materials.chaffs,
         rules=[ByHandRule(list(rule.calls), list(rule.names)) for rule in exercise.by_hand],
         limits=materials.limits,

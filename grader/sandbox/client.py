@@ -34,6 +34,7 @@ HELLO_SECONDS = 20.0
 FLOOD_BYTES = 16 << 20  # printed; past it the worker is ended
 ANSWER_BYTES = 1 << 30  # of memory that the answers within one test may take on this side
 HEADER_WEIGHT = 32  # bytes of memory that a byte of a header may become
+HOARD_BYTES = 4 << 20  # what code may hold besides what it was sent: modules that it imported, small objects
 DEATH_SECONDS = 0.05  # a process that closed its end of the wire has ended by then, or did not mean to end
 
 
@@ -312,7 +313,8 @@ class Worker:
             self.kill()
             raise jail.Refused(hello.refused if isinstance(hello, wire.Hello) else "no greeting")
         self.layers = hello.layers
-        self._measurable = self._memory("VmSize") is not None
+        self._first_bytes = self._memory("VmSize")
+        self._sent_bytes = 0
 
     def load(self, package: Package) -> None:
         """Send the files. Nothing of them runs before the first request."""
@@ -342,6 +344,7 @@ class Worker:
         connection = self._connection.socket
         try:
             self._listen()
+            self._sent_bytes += blob.size + blob.spread
             wire.send(connection, request, blob, deadline)
             while True:
                 answer, data = wire.receive(connection, trusted=True, deadline=deadline, weigh=self._weigh)
@@ -439,9 +442,17 @@ class Worker:
     def memory(self, field: str) -> int | None:
         """Bytes of virtual memory, `VmSize` now or `VmPeak` at its highest so far, read from the kernel; None without /proc."""
         found = self._memory(field)
-        if found is None and self._measurable:  # its main thread has left, or all of it
+        if found is None and self._first_bytes is not None:  # its main thread has left, or all of it
             raise self._end(WorkerGone("the code ended its own process while its memory was measured"))
         return found
+
+    def explained_memory(self) -> int | None:
+        """`VmSize` as far as it can be explained by what the process had at first and was sent since: memory that code took
+        beforehand, to give it back while it is measured, does not count as having been there."""
+        found = self.memory("VmSize")
+        if found is None or self._first_bytes is None:
+            return found
+        return min(found, self._first_bytes + self._sent_bytes + HOARD_BYTES)
 
     def _memory(self, field: str) -> int | None:
         try:

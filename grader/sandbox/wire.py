@@ -27,6 +27,7 @@ MAX_DEPTH = 32
 MAX_NODES = 1_200_000  # values in one frame
 MAX_BRACKETS = 500_000  # lists and objects in one header: they take most of the memory and time
 MAX_AXES = 16
+SMALL = 64 << 10  # bytes of a frame that is moved in one piece
 MAX_INTEGER = 8192  # bits: any int that can be printed, and no more
 MAX_COLLISIONS = 100  # keys of one dictionary that share a hash
 MAX_TEXT = 2000  # characters of an exception's message
@@ -156,11 +157,13 @@ class Blob:
     def __init__(self) -> None:
         self.parts: list[memoryview | bytes] = []
         self.size = 0
+        self.spread = 0  # bytes that the tensors take besides, where they are rebuilt with gaps between their values
 
     def add(self, tensor: torch.Tensor) -> int:
         """Append a contiguous CPU tensor's bytes and return their offset."""
         offset = self.size
-        data = memoryview(tensor.reshape(-1).view(torch.uint8).numpy()) if tensor.numel() else b""
+        flat = tensor.as_strided((tensor.numel(),), (1,))  # a lone element may have any stride
+        data = memoryview(flat.view(torch.uint8).numpy()) if tensor.numel() else b""
         self.parts.append(data)
         padding = -len(data) % ALIGN
         if padding:
@@ -246,7 +249,10 @@ def _encode_reference(value: Handle | StreamRef) -> Any:
 def _encode_tensor(tensor: torch.Tensor, blob: Blob, strides: bool) -> Any:
     """A tensor's tag, or None for one that has no plain bytes (sparse, quantized, meta)."""
     with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
-        plain = plain_tensor(tensor)
+        try:
+            plain = plain_tensor(tensor)
+        except RuntimeError:  # sparse and nested ones have no storage to share
+            return None
         if plain.layout is not torch.strided or plain.dtype not in DTYPE_NAMES or plain.is_meta:
             return None
         plain = plain.to("cpu").resolve_conj().resolve_neg()
@@ -256,6 +262,7 @@ def _encode_tensor(tensor: torch.Tensor, blob: Blob, strides: bool) -> Any:
             for axis, stride in enumerate(layout):
                 if stride == 0:
                     plain = plain.narrow(axis, 0, min(1, plain.shape[axis]))
+            blob.spread += max(0, sum((size - 1) * stride for size, stride in zip(plain.shape, layout, strict=True))) * plain.itemsize
         tag = [DTYPE_NAMES[plain.dtype], shape, blob.add(plain.contiguous())]
         return {"t": [*tag, layout] if layout else tag}
 
@@ -440,8 +447,11 @@ def send(connection: socket.socket, message: Message, blob: Blob | None = None, 
         raise WireError(
             f"{(len(header) + size) >> 20} MiB; at most {MAX_HEADER >> 20} MiB of values and {MAX_BLOB >> 20} MiB of tensors can be sent"
         )
+    frame = [PREFIX.pack(MAGIC, len(header), size), header, *parts]
+    if len(header) + size <= SMALL:
+        frame = [b"".join(frame)]  # one call into the kernel costs more than the copy
     try:
-        for part in (PREFIX.pack(MAGIC, len(header), size) + header, *parts):
+        for part in frame:
             if deadline is not None:
                 connection.settimeout(_remaining(deadline))
             connection.sendall(part)
@@ -468,8 +478,11 @@ def receive(
         raise WireError("a frame that is malformed or too large")
     if weigh:
         weigh(header_size, blob_size)
-    header = _read(connection, header_size, deadline)
-    blob = _read(connection, blob_size, deadline)
+    if header_size + blob_size <= SMALL:
+        body = _read(connection, header_size + blob_size, deadline)
+        header, blob = body[:header_size], body[header_size:]
+    else:
+        header, blob = _read(connection, header_size, deadline), _read(connection, blob_size, deadline)
     if header.count(b"[") + header.count(b"{") > MAX_BRACKETS:
         raise WireError("a value too large")
     try:

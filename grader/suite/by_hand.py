@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -117,10 +117,14 @@ class _Names:
         for node in nodes:
             self._define(node)
         pairs = [pair for node in nodes for pair in self._assignments(node)]
+        mentioned = {id(value): self._dynamic_names(value) for value in {id(value): value for _, value in pairs}.values()}
         for _ in range(3):  # an alias of an alias of an alias
             before = len(self.torch) + len(self.attributes)
+            read: dict[int, str | None] = {}  # one value may have thousands of targets
             for target, value in pairs:
-                self._assign(target, value)
+                if id(value) not in read:
+                    read[id(value)] = self.dotted(value)
+                self._assign(target, read[id(value)], mentioned[id(value)])
             if len(self.torch) + len(self.attributes) == before:
                 break
 
@@ -177,12 +181,15 @@ class _Names:
             else:
                 yield target, value
 
-    def _assign(self, target: ast.expr, value: ast.expr) -> None:
-        dotted = self.dotted(value)
+    @staticmethod
+    def _dynamic_names(value: ast.expr) -> set[str]:
+        return {node.id for node in ast.walk(value) if isinstance(node, ast.Name) and node.id in DYNAMIC_NAMES}
+
+    def _assign(self, target: ast.expr, dotted: str | None, mentioned: set[str]) -> None:
         if isinstance(target, ast.Name):
             if dotted is not None:
                 self.torch.setdefault(target.id, dotted)
-            elif not any(isinstance(node, ast.Name) and node.id == target.id for node in ast.walk(value)):
+            elif target.id not in mentioned:
                 self.own.add(target.id)  # but not in `exec = exec`
         elif isinstance(target, ast.Attribute) and dotted is not None and self.is_own(target.value):
             self.attributes.setdefault(target.attr, dotted)
@@ -402,7 +409,7 @@ def _only_names(node: ast.Import | ast.ImportFrom, used: set[str]) -> ast.AST:
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
     """The parts of a node that can call something: no docstrings, annotations, `__all__`, or types to compare with."""
-    skipped: list[ast.AST | None] = []
+    skipped: Sequence[ast.AST | None] = ()
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         skipped = [node.value]
     elif isinstance(node, ast.arg | ast.AnnAssign):
@@ -414,5 +421,6 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
-            skipped.append(node.value)
-    return (child for child in ast.iter_child_nodes(node) if not any(child is one for one in skipped))
+            skipped = [*skipped, node.value]
+    left_out = set(map(id, skipped))
+    return (child for child in ast.iter_child_nodes(node) if id(child) not in left_out)

@@ -5,12 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from grader.sandbox.client import Worker, WorkerGone
 from grader.sandbox.remote import Observation, RemoteFunction, RemoteModule, RemoteObject
 
-from .checks import not_assessed
+from .checks import fail, not_assessed
 from .diagnosis import PEAK, MeasuredPeak
 from .inputs import AuthoringError
+
+
+LATE_BYTES = 1 << 20  # what sending a result may take besides a copy of it
+
+
+class KeptResult(RemoteObject):
+    """A measured result: it is looked at once, and must not be made only then."""
+
+    def __init__(self, kept: RemoteObject, worker: Worker, peak: int) -> None:
+        super().__init__(kept._session, kept._handle, kept._what)
+        self._worker, self._peak = worker, peak
+
+    def fetch(self) -> Any:
+        """The result as plain data; to send it, the worker may copy it once."""
+        value = super().fetch()
+        size = value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0
+        late = self._worker.memory("VmPeak") or self._peak
+        if late - self._peak > size + LATE_BYTES and isinstance(value, torch.Tensor):
+            fail(f"{self._what} does its work only when the result is looked at")
+        return value
 
 
 class Peak(int):
@@ -35,7 +57,7 @@ class PeakMemory:
         held = session.ask("hold", "arguments", arguments=arguments)
         session.ask("hold", "nothing", arguments=())  # until the next request the worker may still hold the last one's bytes
         worker = self._worker()
-        before = worker.memory("VmSize") if worker else None
+        before = worker.explained_memory() if worker else None
         if before is None:
             not_assessed("memory can only be measured on Linux, outside the worker")
         result = function.keep(*held, **keywords)
@@ -43,6 +65,6 @@ class PeakMemory:
         if after is None:
             raise WorkerGone("the code ended its own process before its memory could be measured")
         peak = Peak(max(0, after - before))
-        peak.result = result
+        peak.result = KeptResult(result, worker, after)
         session.observe(Observation(PEAK, value=MeasuredPeak(int(peak))))
         return peak

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import logging
@@ -44,6 +45,7 @@ CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed"
 PEAK_SLACK = 1 << 20  # bytes
 NOT_REPLAYED = ("speed",)
 MAX_MESSAGE = 4000  # characters
+MAX_NESTING = 100  # of a learner's source, from the module down to a name
 
 
 def points(value: float, category: str) -> pytest.MarkDecorator:
@@ -459,10 +461,25 @@ class ByHandCheck:
     def assert_clean(self) -> None:
         """No forbidden name, and nothing that would hide one, in the learner's file."""
         file = f"{self._package.main}.py"
+        if _is_too_deep(self._package.files[file]):
+            raise Mistake(f"{file} is nested too deeply to be read; write it plainly")
         for rule in self._rules:
             for finding in by_hand.scan(self._package.files[file], rule):
                 self._session.observe(Observation(BY_HAND, value=finding.sentence))
                 raise Mistake(f"line {finding.line} of {file} {finding.sentence}")
+
+
+def _is_too_deep(source: bytes) -> bool:
+    """Whether a file is nested as nobody writes it: to read it takes for ever, or fails where the interpreter does not."""
+    try:
+        level: list[ast.AST] = [ast.parse(source)]
+    except (RecursionError, MemoryError):
+        return True
+    except (SyntaxError, ValueError):
+        return False
+    for _ in range(MAX_NESTING):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
 
 
 def forbidden_sentence(error: ForbiddenCall) -> str:

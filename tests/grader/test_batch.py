@@ -15,12 +15,13 @@ import pytest
 
 from grader.course import CourseError
 from grader.grading import batch as batch_module
-from grader.grading.batch import BatchError, Done, Finished, Job, Ready, Refused, Task, grade_class, lost_result
+from grader.grading.batch import BatchError, Done, Finished, Job, Task, grade_class, lost_result
 from grader.grading.grade import Grader
 from grader.grading.materials import MaterialError
 from grader.grading.result import Result, read_result, result_path, write_result
 from grader.grading.runner import grading
 from grader.submission import Submission, find_submissions
+from tests.grader.playing_runners import ending, playing, refusing, waiting_then_ending
 from tests.grader.small_course import BASE, DOUBLE, QUADRUPLE, ROOT, TOP, write_course, write_submission
 
 EXERCISES = [BASE, TOP]
@@ -35,45 +36,6 @@ def submissions_of(*students: str) -> list[Submission]:
 
 
 # --- with runners that only play ---
-# They note what they do in a file; a submission's name says how each exercise ends: "dies-1" kills its runner in the first
-# exercise every time, "dies-once-2" only in the first try of the second.
-
-
-def playing(connection, job: Job) -> None:
-    log = job.out / "log"
-    connection.send(Ready())
-    while (task := connection.recv()) is not None:
-        student = task.submission.key
-        for number, exercise in enumerate(job.exercises, start=1):
-            if exercise not in task.exercises:
-                continue
-            line = f"{student} {exercise}\n"
-            first = line not in log.read_text()
-            with log.open("a") as file:
-                file.write(line)
-            if student == f"dies-{number}" or (student == f"dies-once-{number}" and first):
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = Result(student=student, exercise=exercise, status="graded", points=1.0, max_points=1.0, official=True)
-            write_result(job.out, result)
-            connection.send(Finished(exercise=exercise, kept=False, status="graded", reason=None, official=True))
-        connection.send(Done(student=student))
-
-
-def refusing(connection, job: Job) -> None:
-    connection.send(Refused("the course has no suite"))
-
-
-def ending(connection, job: Job) -> None:
-    sys.exit(3)
-
-
-def waiting_then_ending(connection, job: Job) -> None:
-    """Takes one task, then leaves between two."""
-    connection.send(Ready())
-    task = connection.recv()
-    for exercise in task.exercises:
-        connection.send(Finished(exercise=exercise, kept=True, status="missing", reason="no file", official=False))
-    connection.send(Done(student=task.submission.key))
 
 
 @pytest.fixture
@@ -191,10 +153,10 @@ def classroom(tmp_path) -> Path:
 def graded(classroom, sandbox, monkeypatch) -> Callable[..., dict[str, list[Finished]]]:
     """Grades the class as a runner does, in this process; the probe is told what to find."""
 
-    def graded(could: Sequence[str] = (), **more) -> dict[str, list[Finished]]:
+    def graded(*students: str, could: Sequence[str] = (), **more) -> dict[str, list[Finished]]:
         monkeypatch.setattr("grader.grading.grade.probe", lambda *_: list(could))
         grade = grading(job_in(classroom, **more), sandbox)
-        found = find_submissions(classroom / "submissions")
+        found = [one for one in find_submissions(classroom / "submissions") if one.key in students or not students]
         return {one.key: list(grade(Task(submission=one, exercises=list(EXERCISES)))) for one in found}
 
     return graded
@@ -256,18 +218,18 @@ def test_only_what_changed_is_graded_again(classroom, graded):
 
 
 def test_unofficial_results_are_graded_again_once_they_can_be_official(classroom, graded):
-    graded(could=["read a file of the host"])
+    graded("all", "nothing", could=["read a file of the host"])
     before = stamps(classroom)
     assert not any(result.official for result in results(classroom).values())
-    done = graded(could=["read a file of the host"])
+    done = graded("all", "nothing", could=["read a file of the host"])
     assert changed(classroom, before) == set()
-    done = graded()
+    done = graded("all", "nothing")
     assert {one.status for finished in done.values() for one in finished if one.kept} == {"missing"}
     assert all(result.official for result in results(classroom).values() if result.status == "graded")
 
 
 def test_the_seed_of_a_batch_is_that_of_every_result(classroom, graded):
-    graded(seed=77)
+    graded("all", "late", seed=77)
     assert {result.seed for result in results(classroom).values()} == {77}
 
 
@@ -283,7 +245,7 @@ def test_a_failure_of_the_graders_own_is_that_exercises_error(classroom, graded,
     write_result(
         classroom / "results", Result(student="all", exercise=BASE, status="graded", points=4, max_points=4, official=True)
     )
-    base, top = graded()["all"]
+    base, top = graded("all")["all"]
     assert (base.status, base.reason, top.status) == ("error", "the grader failed: ZeroDivisionError: oh", "graded")
     assert results(classroom)["all", BASE].reason == base.reason
 
@@ -327,7 +289,7 @@ def descendants(pid: int) -> Iterator[int]:
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 def test_a_class_is_graded_though_its_runner_is_killed_and_the_batch_interrupted(classroom, monkeypatch):
-    write_submission(classroom / "submissions", "all", base="import time\ntime.sleep(3)\n" + DOUBLE, top=QUADRUPLE)
+    write_submission(classroom / "submissions", "all", base="import time\ntime.sleep(1.2)\n" + DOUBLE, top=QUADRUPLE)
     runners, real = [], batch_module._Runner
     monkeypatch.setattr(batch_module, "_Runner", lambda job: runners.append(real(job)) or runners[-1])
     submissions = find_submissions(classroom / "submissions")

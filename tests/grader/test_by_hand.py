@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -326,6 +327,25 @@ def test_a_file_that_cannot_be_parsed_has_none(source):
 def test_a_file_nested_too_deeply_is_told_so_or_read(source):
     for finding in scan(source.encode(), RULE):
         assert "nested too deeply" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "=".join(["exec"] * 30_000) + "=[" + "a," * 30_000 + "]",
+        ",".join(f"a{i}" for i in range(30_000)) + "=[" + "b," * 20_000 + "]",
+        "isinstance(x," + "a," * 30_000 + ")",
+        "f(" + "'a'," * 30_000 + ")",
+        "\n".join(f"def f{i}(): return f{i + 1}()" for i in range(5_000)),
+        "\n".join(f"x = f(x, {i}, [y, z])" for i in range(5_000)),
+    ],
+    ids=["many targets", "many names", "many types", "many arguments", "many functions", "many assignments"],
+)
+@pytest.mark.parametrize("names", [[], ["f0"]])
+def test_no_file_takes_for_ever_to_read(source, names):
+    start = time.process_time()
+    scan(source.encode(), ByHandRule([SDPA], names))
+    assert time.process_time() - start < 6
 
 
 # --- rules for some graded names ---

@@ -192,13 +192,13 @@ def test_non_contiguous_tensors_are_welcome(learner, reference, layout):
 
 
 @points(0.25, "robustness")
-def test_calls_know_nothing_of_each_other(learner, reference):
+def test_calls_know_nothing_of_each_other(fresh_learner, reference):
     """A second call, with other sizes or the same, neither uses nor changes what the first returned."""
     x, y, z = randn(2, 4, 7, 3), randn(2, 3, 5, 6), randn(2, 3, 5, 6)
-    assert_equal(learner.repeat_kv(x, 5), reference.repeat_kv(x, 5))  # 35 heads from 7
-    first = learner.repeat_kv.keep(y, 7)  # 35 heads from 5
+    assert_equal(fresh_learner.repeat_kv(x, 5), reference.repeat_kv(x, 5))  # 35 heads from 7
+    first = fresh_learner.repeat_kv.keep(y, 7)  # 35 heads from 5
     assert_equal(first.fetch(), reference.repeat_kv(y, 7), what="the output of the second call")
-    assert_equal(learner.repeat_kv(z, 7), reference.repeat_kv(z, 7), what="the output of the third call")
+    assert_equal(fresh_learner.repeat_kv(z, 7), reference.repeat_kv(z, 7), what="the output of the third call")
     assert_equal(first.fetch(), reference.repeat_kv(y, 7), what="the second call's result, looked at after the third")
 
 

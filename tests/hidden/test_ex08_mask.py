@@ -284,11 +284,11 @@ def test_the_arguments_are_left_as_they_were(learner, reference):
 
 
 @points(0.25, "robustness")
-def test_calls_know_nothing_of_each_other(learner, reference):
+def test_calls_know_nothing_of_each_other(fresh_learner, reference):
     """The same q_len with another k_len, and back again: every call answers for itself."""
     for q_len, k_len in [(13, 17), (13, 23), (14, 23), (13, 17)]:
         what = f"causal_mask({q_len}, {k_len})"
-        assert_equal(learner.causal_mask(q_len, k_len), reference.causal_mask(q_len, k_len), what=what)
+        assert_equal(fresh_learner.causal_mask(q_len, k_len), reference.causal_mask(q_len, k_len), what=what)
     for side in SIDES:
         real = real_tokens(side)
-        assert_equal(learner.padding_mask(real.long()), real[:, None, None, :])
+        assert_equal(fresh_learner.padding_mask(real.long()), real[:, None, None, :])

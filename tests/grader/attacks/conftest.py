@@ -49,10 +49,17 @@ file = "ex09_stream"
 title = "A module, a generator and a stream"
 points = 10
 names = ["Scale", "count_up", "total"]
+limits = { exercise_seconds = 2.0 }
+
+[[exercise]]
+number = 10
+file = "ex10_memory"
+title = "No more memory than needed"
+points = 10
+names = ["double"]
 """
 
-SUITE_06 = '''
-"""Grades the small 06."""
+SUITE_06 = '''"""Grades the small 06."""
 import pytest
 from grader.suite import (assert_arguments_unchanged, assert_close, assert_equal, assert_shape, assert_value_error,
                           points, randint, randn)
@@ -208,6 +215,31 @@ def test_stream(learner):
 '''
 
 
+SOLUTION_10 = '''
+"""Twice x."""
+
+
+def double(x):
+    return x * 2
+'''
+
+SUITE_10 = '''
+"""Grades the small 10."""
+from grader.suite import assert_equal, fail, points, randint
+
+
+@points(10, "memory")
+def test_memory(learner, reference, peak_memory):
+    """Nothing is made but the result."""
+    small, x = randint(0, 9, 3, 5).double(), randint(0, 9, 2048, 1024).double()
+    assert_equal(learner.double(small), reference.double(small))
+    grown = peak_memory(learner.double, x)
+    assert_equal(grown.result.fetch(), reference.double(x))
+    if grown > 1.5 * x.numel() * 8:
+        fail("more is made than the result")
+'''
+
+
 @pytest.fixture(scope="session")
 def small_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The root of a course with quick suites and small limits."""
@@ -219,7 +251,9 @@ def small_course(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "solutions/ex09_stream.py": SOLUTION_09,
         "tests/hidden/test_ex06_repeat_kv.py": SUITE_06,
         "tests/public/test_ex06_repeat_kv.py": PUBLIC_06,
+        "solutions/ex10_memory.py": SOLUTION_10,
         "tests/hidden/test_ex09_stream.py": SUITE_09,
+        "tests/hidden/test_ex10_memory.py": SUITE_10,
         **{f"solutions/chaffs/ex06_repeat_kv/{path.name}": path.read_text(encoding="utf-8") for path in chaffs},
     }
     for name, content in contents.items():
@@ -334,7 +368,7 @@ def watched(arena: Arena) -> Iterator[Arena]:
     assert arena.canary.read_text() == "untouched"
     assert facts(arena.canary) == was
     assert os.listdir(folder) == [arena.canary.name]
-    for place in (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path.cwd(), ROOT, arena.root):
+    for place in {Path(tempfile.gettempdir()), *map(Path, ("/tmp", "/var/tmp", "/dev/shm")), Path.cwd(), ROOT, arena.root}:
         if place.is_dir():
             assert not [name for name in os.listdir(place) if MARK in name]
     deadline = time.monotonic() + 5
