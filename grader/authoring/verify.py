@@ -77,6 +77,7 @@ def verify_course(
             seed=seed,
             only={case.student: [case.exercise] for case in cases},
             carry_forward=False,
+            patient=True,
         )
         columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TextColumn("programs"))
         with Progress(*columns, console=console, transient=True) as progress:

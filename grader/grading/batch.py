@@ -36,6 +36,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     isolation: str = "auto"
     seed: int | None = None
     only: dict[str, list[str]] = {}  # student -> exercises, where these are not all
+    patient: bool = False  # whether diagnosis may take all the time it needs
     carry_forward: bool = True  # whether an early mistake is made good for later exercises
 
 

@@ -22,23 +22,26 @@ from grader.course import Course, Exercise
 from grader.sandbox.client import Sandbox, SandboxError
 from grader.sandbox.probe import probe
 from grader.submission import Problem, SourceFile
-from grader.suite.plugin import SuiteRun, TestRecord, run_suite
+from grader.suite.plugin import Suite, SuiteRun, TestRecord, run_suite
 
 from .materials import Materials, make_suite, read_materials, result_key
 from .result import Environment, Result, TestResult
 
 Files = Callable[[str], SourceFile | Problem]
 NOT_STARTED = "is not written yet"
+PATIENCE = 60.0  # seconds of CPU time for the diagnosis of one run, where it is to be found out what can be named
 
 
 class Grader:
     """A course and a sandbox, ready to grade any number of submissions in this process."""
 
-    def __init__(self, course: Course, sandbox: Sandbox, *, official: bool = False, carry_forward: bool = True) -> None:
+    def __init__(
+        self, course: Course, sandbox: Sandbox, *, official: bool = False, carry_forward: bool = True, patient: bool = False
+    ) -> None:
         """With `official` the sandbox is probed once; only then can results be official. With `carry_forward` a mistake in an
-        earlier exercise does not cost points in later ones."""
+        earlier exercise does not cost points in later ones. With `patient` the diagnosis has no small limit of time."""
         self.course, self.sandbox = course, sandbox
-        self._official, self._carry_forward = official, carry_forward
+        self._official, self._carry_forward, self._patient = official, carry_forward, patient
         self._probe: list[str] | None = None
         self._materials: dict[str, Materials] = {}
 
@@ -111,7 +114,7 @@ class Grader:
                 environment=self.environment(),
             )
         try:
-            run = run_suite(make_suite(self.course, materials, found, seed, only), self.sandbox)
+            run = run_suite(self._suite(materials, found, seed, only), self.sandbox)
             tests, faults, which = _results(run.tests), _faults(run, exercise, materials, only), "own"
             if not faults and self._prerequisite_failed(exercise, materials, files, run, known):
                 again = self._on_references(materials, found, seed, only)
@@ -149,6 +152,10 @@ class Grader:
                 problems[f"{one.file}.py"] = file.message
         return found, problems
 
+    def _suite(self, materials: Materials, files: dict[str, bytes], seed: int, only: str | None) -> Suite:
+        suite = make_suite(self.course, materials, files, seed, only)
+        return msgspec.structs.replace(suite, diagnosis_seconds=PATIENCE) if self._patient else suite
+
     # --- an early bug is not punished twice ---
 
     def _prerequisite_failed(
@@ -170,7 +177,7 @@ class Grader:
         learner's code says is kept, since it shares its process with reference code here."""
         main = f"{materials.exercise.file}.py"
         files = {**materials.references, main: found[main]}
-        run = run_suite(make_suite(self.course, materials, files, seed, only), self.sandbox)
+        run = run_suite(self._suite(materials, files, seed, only), self.sandbox)
         if _faults(run, materials.exercise, materials, only):
             return None
         return [msgspec.structs.replace(test, message=_silent(test)) for test in _results(run.tests)]

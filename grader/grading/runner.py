@@ -56,7 +56,7 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Iterator[Finished]]:
     from .result import Result, ResultError, read_result, result_path, write_result
 
     course = load_course(job.root)
-    grader = Grader(course, sandbox, official=True, carry_forward=job.carry_forward)
+    grader = Grader(course, sandbox, official=True, carry_forward=job.carry_forward, patient=job.patient)
     for name in job.exercises:
         grader.materials(course.exercise(name))
     may_be_official = grader.probed() == []

@@ -17,7 +17,7 @@ from grader.sandbox.remote import Local, Observation, RemoteObject, Session
 
 from .checks import TOLERANCE, close_places
 
-SECONDS = 0.35  # of CPU time for the diagnosis of one run
+SECONDS = 1.0  # of CPU time at most for the diagnosis of one run
 WORKER_SECONDS = 0.05  # what a worker costs of it
 MEMORY_TOLERANCE = 0.1  # relative difference of two measured peaks that count as equal
 MAX_QUESTION = 1 << 20  # bytes of a request that is remembered

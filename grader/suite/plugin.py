@@ -27,6 +27,7 @@ from .checks import Mistake, NotAssessed
 from .diagnosis import (
     BY_HAND,
     PEAK,
+    SECONDS,
     WORKER_SECONDS,
     Chaff,
     Listener,
@@ -70,6 +71,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     exercise_seconds: float = 120.0
     max_hangs: int = 3
+    diagnosis_seconds: float = SECONDS  # of CPU time at most
     seed: int = 0
     only: str | None = None  # run only tests whose name contains this
     debug_paths: dict[str, str] | None = None  # real paths of the learner's files: run them in this process
@@ -191,7 +193,7 @@ class Plugin:
         self.session = Session(lambda: self.listener)
         self.run = SuiteRun()
         self._records: dict[str, TestRecord] = {}
-        self._search = Search(suite.chaffs)
+        self._search = Search(suite.chaffs, suite.diagnosis_seconds)
         self._imported = False
         self._hangs = 0
 
