@@ -77,7 +77,12 @@ def main() -> None:
             fresh.append(measure(sys.executable, "bench/fresh_pytest.py", right, "06"))
     base = median(torch)
     print("one check, cold (medians)            wall     CPU   wall / torch   CPU beyond torch")
-    for name, costs in (("import torch", torch), ("check 06, right", check), ("check 06, wrong", wrong), ("fresh pytest process", fresh)):
+    for name, costs in (
+        ("import torch", torch),
+        ("check 06, right", check),
+        ("check 06, wrong", wrong),
+        ("fresh pytest process", fresh),
+    ):
         cost = median(costs)
         print(f"{name:32s} {cost.wall:6.2f} s {cost.cpu:5.2f} s {cost.wall / base.wall:11.2f} {cost.cpu - base.cpu:15.2f} s")
 
@@ -98,8 +103,12 @@ def main() -> None:
             one = measure(*some, Path(folder, "one"), "--out", Path(folder, "r1"))
             many = measure(*some, Path(folder, "class"), "--out", Path(folder, "r2"))
             each = (many.cpu - one.cpu) / (len(chosen) - 1)
-            alone = median([measure(sys.executable, "bench/fresh_pytest.py", path.parent, exercise) for path in
-                            [Path(folder, "class", f"student{i:03d}", "x") for i in (0, len(chosen) - 1)]])
+            alone = median(
+                [
+                    measure(sys.executable, "bench/fresh_pytest.py", path.parent, exercise)
+                    for path in [Path(folder, "class", f"student{i:03d}", "x") for i in (0, len(chosen) - 1)]
+                ]
+            )
         print(f"{exercise:32s} {each:6.2f} s {alone.cpu:10.2f} s {alone.cpu / each:9.1f}")
 
 

@@ -1,6 +1,6 @@
 """What most graders do: one fresh process per submission, tests and learner code together, no jail. The yardstick of `cost.py`.
 
-    python bench/fresh_pytest.py FOLDER EX
+python bench/fresh_pytest.py FOLDER EX
 """
 
 import os

@@ -1,4 +1,5 @@
-"""Proves the suites: grades stubs, references, wheats, chaffs and careless code through the real path and compares with what must come out.
+"""Proves the suites: grades stubs, references, wheats, chaffs and careless code through the real path, and compares with what
+must come out.
 
 Runs none of them itself: each is a submission of a class that `grade_class` grades in the sandbox.
 """
@@ -85,7 +86,8 @@ def verify_course(
             for _ in grade_class(job, submissions, min(jobs, len(cases))):
                 progress.advance(task)
         results = {case.student: read_result(result_path(out, case.student, case.exercise)) for case in cases}
-    return [_prove(exercise, [(case, results[case.student]) for case in cases if case.exercise == exercise.file]) for exercise in exercises]
+    graded = [(case, results[case.student]) for case in cases]
+    return [_prove(exercise, [one for one in graded if one[0].exercise == exercise.file]) for exercise in exercises]
 
 
 def cases_of(course: Course, exercise: Exercise) -> list[Case]:
@@ -93,7 +95,7 @@ def cases_of(course: Course, exercise: Exercise) -> list[Case]:
     materials = read_materials(course, exercise)
     file = f"{exercise.file}.py"
     if file not in materials.references or not materials.has_hidden:
-        raise MaterialError(f"exercise {exercise.label} has no solution or no hidden suite here: a learner's kit cannot be verified")
+        raise MaterialError(f"no solution or no hidden suite of exercise {exercise.label} here; a kit cannot be verified")
 
     def case(kind: str, name: str, source: bytes, category: str = "") -> Case:
         return Case(kind=kind, name=name, exercise=exercise.file, source=source, category=category)

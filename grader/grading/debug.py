@@ -35,7 +35,9 @@ def run_example(course: Course, exercise: Exercise, files: Files, test: str, see
     found = exact or run.tests
     if len(found) != 1:
         names = [record.id.removeprefix("public::") for record in found] or _names(materials.suite_files[path] for path in public)
-        raise MaterialError(f"{len(found)} public examples of exercise {exercise.label} match {test!r}: {', '.join(names) or 'none'}")
+        raise MaterialError(
+            f"{len(found)} public examples of exercise {exercise.label} match {test!r}: {', '.join(names) or 'none'}"
+        )
     return found[0]
 
 

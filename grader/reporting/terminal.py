@@ -193,7 +193,10 @@ def _print_exercises(book: Gradebook, console: Console) -> None:
 
 def _print_items(book: Gradebook, console: Console, everyone: bool) -> None:
     """The tests that fewest pass, and those that need an author's eye; all of them with --all, and always in CSV and page."""
-    _heading(console, "Tests: share of the assessed who pass" + ("" if everyone else "; the hardest, and those the grader could not run"))
+    _heading(
+        console,
+        "Tests: share of the assessed who pass" + ("" if everyone else "; the hardest, and those the grader could not run"),
+    )
     table = _table()
     table.add_column("test", ratio=1, overflow="fold")
     table.add_column("category", no_wrap=True)

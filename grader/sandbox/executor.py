@@ -67,12 +67,12 @@ class Executor:
             if isinstance(error, SyntaxError) and error.filename in own:
                 frames.append((error.filename, error.lineno or 0, "<module>"))
                 message = str(error.msg)
-        except BaseException:  # noqa: B036 - its own code runs here, and may do anything
+        except BaseException:  # its own code runs here, and may do anything
             message, frames = "(its message cannot be printed)", []
         try:
             bases = [_text(base.__name__) for base in kind.__mro__[1:] if base.__module__ == builtins.__name__]
             return wire.clip(wire.Raised(_text(kind.__name__), _text(message), bases, frames, sorted(used)))
-        except BaseException:  # noqa: B036
+        except BaseException:
             return wire.Raised("an exception", "(neither its type nor its message can be printed)", used=sorted(used))
 
     # --- objects ---

@@ -186,7 +186,11 @@ CLONE_THREAD = 0x10000
 FCNTL_COMMANDS = (8, 10, 15, 1024, 1026)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: signals to others; F_SETLEASE, F_NOTIFY: their files
 IOCTLS = (
     *(0x8901, 0x8902, 0x5412),  # FIOSETOWN, SIOCSPGRP: signals to others through a socket's owner; TIOCSTI: keys on a terminal
-    *(0x40086602, 0x40046602, 0x401C5820),  # FS_IOC_SETFLAGS, its 32-bit twin, FS_IOC_FSSETXATTR: flags of files that were only read
+    *(
+        0x40086602,
+        0x40046602,
+        0x401C5820,
+    ),  # FS_IOC_SETFLAGS, its 32-bit twin, FS_IOC_FSSETXATTR: flags of files that were only read
 )
 PRCTL_OPTIONS = (PR_SET_PDEATHSIG, PR_SET_DUMPABLE)  # the worker dies with its supervisor, whatever its code wants
 LOW = 0xFFFFFFFF  # the kernel looks at so much of an int, and a filter that looked at more could be passed by
@@ -276,7 +280,9 @@ def drop_privileges(change_uid: bool) -> list[str]:
         except OSError as error:
             raise Refused(f"uid: {error.strerror}") from None
         layers.append("uid nobody")
-    elif os.geteuid() == 0:  # only root can read what Python and torch are loaded from; but nobody is limited in threads, root is not
+    elif (
+        os.geteuid() == 0
+    ):  # only root can read what Python and torch are loaded from; but nobody is limited in threads, root is not
         os.setresuid(NOBODY, -1, -1)
     for capability in range(64):
         libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)

@@ -117,7 +117,9 @@ def clip(raised: Raised) -> Raised:
         type=raised.type[:MAX_NAME],
         message=raised.message[:MAX_TEXT],
         bases=[base[:MAX_NAME] for base in raised.bases[:20]],
-        frames=[(file[:1000], max(0, min(line, 10**6)), function[:MAX_NAME]) for file, line, function in raised.frames[-MAX_FRAMES:]],
+        frames=[
+            (file[:1000], max(0, min(line, 10**6)), function[:MAX_NAME]) for file, line, function in raised.frames[-MAX_FRAMES:]
+        ],
         used=raised.used,
     )
 
@@ -262,7 +264,9 @@ def _encode_tensor(tensor: torch.Tensor, blob: Blob, strides: bool) -> Any:
             for axis, stride in enumerate(layout):
                 if stride == 0:
                     plain = plain.narrow(axis, 0, min(1, plain.shape[axis]))
-            blob.spread += max(0, sum((size - 1) * stride for size, stride in zip(plain.shape, layout, strict=True))) * plain.itemsize
+            blob.spread += (
+                max(0, sum((size - 1) * stride for size, stride in zip(plain.shape, layout, strict=True))) * plain.itemsize
+            )
         tag = [DTYPE_NAMES[plain.dtype], shape, blob.add(plain.contiguous())]
         return {"t": [*tag, layout] if layout else tag}
 

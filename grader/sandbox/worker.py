@@ -61,7 +61,7 @@ def serve(connection: socket.socket) -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except BaseException:  # noqa: B036 - learner code may have replaced or closed it
+            except BaseException:  # learner code may have replaced or closed it
                 pass
         try:
             wire.send(connection, answer, parts)

@@ -17,8 +17,9 @@ from grader.sandbox.remote import Local, Observation, RemoteObject, Session
 
 from .checks import TOLERANCE, close_places
 
-SECONDS = 1.0  # of CPU time at most for the diagnosis of one run
-WORKER_SECONDS = 0.05  # what a worker costs of it
+TRIES = 450  # of chaffs on failed tests, for the diagnosis of one run: counted, so that the same run is told the same again
+WORKER_TRIES = 25  # what a try in a worker costs of them
+SECONDS = 2.0  # of CPU time at most, for exercises whose every call takes long
 MEMORY_TOLERANCE = 0.1  # relative difference of two measured peaks that count as equal
 MAX_QUESTION = 1 << 20  # bytes of a request that is remembered
 PEAK, BY_HAND = "(peak)", "(by hand)"  # observations that are no answers of the learner's code
@@ -141,18 +142,18 @@ def replay(session: Session, trace: Sequence[Observation], run: Callable[[], Any
 
 
 class Search:
-    """Looks for the chaffs that explain failed tests, within a budget of CPU time for one run.
+    """Looks for the chaffs that explain failed tests, within a budget for one run.
 
     After the first failed test, chaffs that explained an earlier one are tried first, and the rest only if none of them fits.
     """
 
-    def __init__(self, chaffs: Sequence[Chaff], seconds: float = SECONDS) -> None:
-        self.chaffs, self.seconds = chaffs, seconds
+    def __init__(self, chaffs: Sequence[Chaff], tries: int = TRIES, seconds: float = SECONDS) -> None:
+        self.chaffs, self.tries, self.seconds = chaffs, tries, seconds
         self.found: dict[str, list[str]] = {}  # test -> names
         self._likely: set[str] = set()
 
-    def explain(self, test: str, chaffs: Sequence[Chaff], matches: Callable[[Chaff], bool], cost: float = 0.0) -> None:
-        """Note the names of the `chaffs` that `matches` accepts for this test; `cost` is what one try takes elsewhere.
+    def explain(self, test: str, chaffs: Sequence[Chaff], matches: Callable[[Chaff], bool], cost: int = 1) -> None:
+        """Note the names of the `chaffs` that `matches` accepts for this test; `cost` is what one try takes of the budget.
 
         A search that the budget cuts short names nothing: one of the untried chaffs might fit as well.
         """
@@ -162,13 +163,14 @@ class Search:
             for chaff in chaffs:
                 if (chaff.name in self._likely) != likely:
                     continue
-                if self.seconds <= 0:
+                if self.tries <= 0 or self.seconds <= 0:
                     names = []
                     break
                 start = time.process_time()
                 if matches(chaff):
                     names.append(chaff.name)
-                self.seconds -= time.process_time() - start + cost
+                self.seconds -= time.process_time() - start
+                self.tries -= cost
             if names:
                 break
         self._likely.update(names)

@@ -14,7 +14,6 @@ from .checks import fail, not_assessed
 from .diagnosis import PEAK, MeasuredPeak
 from .inputs import AuthoringError
 
-
 LATE_BYTES = 1 << 20  # what sending a result may take besides a copy of it
 
 

@@ -28,7 +28,7 @@ from .diagnosis import (
     BY_HAND,
     PEAK,
     SECONDS,
-    WORKER_SECONDS,
+    WORKER_TRIES,
     Chaff,
     Listener,
     Search,
@@ -193,7 +193,7 @@ class Plugin:
         self.session = Session(lambda: self.listener)
         self.run = SuiteRun()
         self._records: dict[str, TestRecord] = {}
-        self._search = Search(suite.chaffs, suite.diagnosis_seconds)
+        self._search = Search(suite.chaffs, seconds=suite.diagnosis_seconds)
         self._imported = False
         self._hangs = 0
 
@@ -359,7 +359,7 @@ class Plugin:
 
         chaffs = [chaff for chaff in self.suite.chaffs if not measured or chaff.category == "memory"]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # some chaffs print
-            self._search.explain(item.nodeid, chaffs, matches, cost=WORKER_SECONDS if measured else 0.0)
+            self._search.explain(item.nodeid, chaffs, matches, cost=WORKER_TRIES if measured else 1)
 
     @contextlib.contextmanager
     def _stand_in(self, chaff: Chaff, *, measured: bool, fresh: bool) -> Iterator[tuple[Callable, Callable]]:

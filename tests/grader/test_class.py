@@ -122,7 +122,11 @@ def test_a_class_is_graded_killed_resumed_and_reported(tmp_path: Path):
 
     results = {path.parent.name: read_result(path) for path in out.glob("*/ex06.json")}
     assert set(results) == set(expected)
-    wrong = {student: (result.status, result.points, result.reason) for student, result in results.items() if not right(result, expected[student])}
+    wrong = {
+        student: (result.status, result.points, result.reason)
+        for student, result in results.items()
+        if not right(result, expected[student])
+    }
     assert not wrong
     assert all(result.official for result in results.values() if result.status == "graded")
 

@@ -147,13 +147,13 @@ def test_debugging_runs_one_example_in_the_learners_own_process(learner: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["check", "99"], "no exercise \"99\""),
+        (["check", "99"], 'no exercise "99"'),
         (["check", "06", "--from", "nowhere"], "nowhere: no such folder"),
         (["check", "06", "--isolation", "Z"], "allowed are auto, A, B, C, D"),
         (["check", "--debug", "x"], "--debug needs an exercise"),
         (["check", "06", "--json", "no/such/folder/x.json"], "cannot be written"),
         (["hint"], "EX"),
-        (["hint", "3"], "no exercise \"3\""),
+        (["hint", "3"], 'no exercise "3"'),
         (["grade", "nowhere", "--out", "x"], "nowhere: no such folder"),
         (["grade", "docs"], "--out"),
         (["report", "nowhere"], "nowhere: there is no such folder"),

@@ -242,10 +242,7 @@ def test_numbers_and_files_are_unique(tmp_path):
 def test_prerequisites_exist_are_smaller_and_listed_once(tmp_path):
     later = EXERCISE.replace("6", "9").replace("points", "prerequisites = [6, 6, 7, 9, 12]\npoints")
     message = mistakes(tmp_path, HEAD + EXERCISE + later)
-    assert (
-        "exercise[1].prerequisites (ex09_repeat_kv): found 6, 7, 9, 12; allowed: numbers of exercises before 9: 6"
-        in message
-    )
+    assert "exercise[1].prerequisites (ex09_repeat_kv): found 6, 7, 9, 12; allowed: numbers of exercises before 9: 6" in message
 
 
 def test_all_mistakes_are_listed_at_once(tmp_path):

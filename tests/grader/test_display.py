@@ -75,12 +75,16 @@ def test_only_the_first_failures_are_shown_unless_all_are_asked_for():
 )
 def test_the_course_says_how_much_a_learner_is_told(feedback: str, sees: list[str], misses: list[str]):
     exercises = tuple(msgspec.structs.replace(one, feedback=feedback) for one in COURSE.exercises)
-    text = shown(result(outcome("a", message="what was seen", hint="the hint")), msgspec.structs.replace(COURSE, exercises=exercises))
+    text = shown(
+        result(outcome("a", message="what was seen", hint="the hint")), msgspec.structs.replace(COURSE, exercises=exercises)
+    )
     assert all(one in text for one in sees) and not any(one in text for one in misses)
 
 
 def test_text_of_the_learners_is_shown_as_it_is_and_does_nothing_to_the_terminal():
-    text = shown(result(outcome("a", message="[red]x[/red] \x1b[2J\x1b]0;title\x07\u202eevil"), output="[bold]\x1b[31mprinted\x07"))
+    text = shown(
+        result(outcome("a", message="[red]x[/red] \x1b[2J\x1b]0;title\x07\u202eevil"), output="[bold]\x1b[31mprinted\x07")
+    )
     assert "[red]x[/red]" in text and "[bold]printed" in text
     assert not any(mark in text for mark in ("\x1b", "\x07", "\u202e"))
 
@@ -103,7 +107,9 @@ def test_what_has_no_points_is_not_shown_as_zero(status: str):
 
 
 def test_reference_prerequisites_are_said():
-    assert "right code for the earlier exercises" in shown(result(outcome("a", "passed"), outcome("b"), prerequisites="reference"))
+    assert "right code for the earlier exercises" in shown(
+        result(outcome("a", "passed"), outcome("b"), prerequisites="reference")
+    )
 
 
 def test_a_narrow_terminal_and_one_without_signs_lose_nothing():

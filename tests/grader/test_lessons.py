@@ -47,9 +47,7 @@ A paper.
 
 
 def tables(*numbers: int) -> str:
-    return "".join(
-        f'[[exercise]]\nnumber = {n}\nfile = "ex{n:02d}_e"\ntitle = "T"\npoints = 1\nnames = ["f"]\n' for n in numbers
-    )
+    return "".join(f'[[exercise]]\nnumber = {n}\nfile = "ex{n:02d}_e"\ntitle = "T"\npoints = 1\nnames = ["f"]\n' for n in numbers)
 
 
 @pytest.fixture

@@ -301,7 +301,9 @@ def test_tests_that_nobody_or_everybody_passes_are_flagged_and_so_are_the_grader
     tests = [a_test("easy"), a_test("hard", "failed"), a_test("broken", "error"), a_test("absent", "not_assessed")]
     mixed = a_test("mixed"), a_test("mixed", "failed")
     public = a_test("example", most=0, visible=True)
-    text = show(tree(tmp_path, *(graded(name, *tests, m, public) for name, m in zip("ab", mixed, strict=True))), 120, everyone=True)
+    text = show(
+        tree(tmp_path, *(graded(name, *tests, m, public) for name, m in zip("ab", mixed, strict=True))), 120, everyone=True
+    )
     ends = {"easy": "2/2 100 % everybody passes", "hard": "0/2 0 % nobody passes", "broken": "- - 2 x grader error"}
     ends |= {"absent": "- -", "mixed": "1/2 50 %", "example": "2/2 100 % public, everybody passes"}
     for name, end in ends.items():

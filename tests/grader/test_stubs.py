@@ -232,9 +232,7 @@ def test_methods_outside_of_functions_vanish_within_a_class():
 
 def test_markers_within_strings_are_text():
     source = 'def f(x):\n    """\n    # BEGIN SOLUTION\n    """\n' + marked("    return '# END SOLUTION'\n", head="")
-    assert (
-        stub(source) == 'def f(x):\n    """\n    # BEGIN SOLUTION\n    """\n    raise NotImplementedError("EX06: f")\n'
-    )
+    assert stub(source) == 'def f(x):\n    """\n    # BEGIN SOLUTION\n    """\n    raise NotImplementedError("EX06: f")\n'
 
 
 # ---- imports ---------------------------------------------------------------------------------------------------------
@@ -295,9 +293,7 @@ def test_imports_used_elsewhere_or_exported_are_kept():
 
 def test_a_long_import_is_wrapped():
     names = ", ".join(f"some_quite_long_name_{number}" for number in range(6))
-    source = (
-        f"from a import gone, {names}\n\n\n{marked('    return gone' + chr(10), head=f'def f(x=({names})):' + chr(10))}"
-    )
+    source = f"from a import gone, {names}\n\n\n{marked('    return gone' + chr(10), head=f'def f(x=({names})):' + chr(10))}"
     result = stub(source)
     assert result.startswith("from a import (\n    some_quite_long_name_0,\n")
     assert "gone" not in result
@@ -356,9 +352,7 @@ def test_a_mistake_is_said_with_its_line(source, message):
 
 
 def test_a_name_that_a_kept_function_binds_itself_is_no_mistake():
-    source = "# BEGIN SOLUTION\nscale = 2\n# END SOLUTION\n\n\n" + marked(
-        "    pass\n", head="def f(scale):\n    y = scale\n"
-    )
+    source = "# BEGIN SOLUTION\nscale = 2\n# END SOLUTION\n\n\n" + marked("    pass\n", head="def f(scale):\n    y = scale\n")
     assert stub(source).startswith("def f(scale):\n    y = scale\n    raise")
 
 

@@ -72,9 +72,7 @@ def test_a_folder_holds_files_at_its_top_or_in_exercises(tmp_path, place):
     [FILE, f"exercises/{FILE}", f"kit/{FILE}", f"kit/exercises/{FILE}", f"./exercises/{FILE}"],
 )
 def test_an_archive_has_the_same_layouts_also_within_one_top_folder(tmp_path, place):
-    submission = zip_of(
-        tmp_path, {place: b"bytes \xff\x00", "__MACOSX/kit/._x": b"", ".git/config": b"", "notes.txt": b""}
-    )
+    submission = zip_of(tmp_path, {place: b"bytes \xff\x00", "__MACOSX/kit/._x": b"", ".git/config": b"", "notes.txt": b""})
     assert submission.kind == "zip"
     assert source(submission) == SourceFile(name=NAME, content=b"bytes \xff\x00", place=place.removeprefix("./"))
 
@@ -450,9 +448,7 @@ def test_a_bomb_is_not_unpacked(tmp_path):
 
 def test_a_bomb_that_lies_about_its_size_is_not_unpacked(tmp_path):
     pack(tmp_path / "ada.zip", {FILE: bytes(30_000_000)}, compression=zipfile.ZIP_DEFLATED)
-    content = (
-        (tmp_path / "ada.zip").read_bytes().replace((30_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
-    )
+    content = (tmp_path / "ada.zip").read_bytes().replace((30_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     (tmp_path / "ada.zip").write_bytes(content)
     assert "is damaged" in problem(only(tmp_path), "unreadable")
 
@@ -490,9 +486,7 @@ def test_an_archive_of_the_zip64_kind_is_said(tmp_path):
     assert "ZIP64" in problem(only(tmp_path), "unreadable")
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"PK", b"no zip at all", b"PK\x05\x06", b"PK\x05\x06" + b"\xff" * 18, bytes(100_000)]
-)
+@pytest.mark.parametrize("content", [b"", b"PK", b"no zip at all", b"PK\x05\x06", b"PK\x05\x06" + b"\xff" * 18, bytes(100_000)])
 def test_what_is_no_archive_is_said(tmp_path, content):
     put(tmp_path / "ada.zip", content)
     message = problem(only(tmp_path), "unreadable")

@@ -664,7 +664,7 @@ def chaffs_called(*names: str) -> list[Chaff]:
 
 
 def test_a_search_tries_likely_chaffs_first():
-    search, tried = Search(chaffs_called("a", "b", "c"), seconds=100.0), []
+    search, tried = Search(chaffs_called("a", "b", "c")), []
 
     def matching(*names: str):
         return lambda chaff: tried.append(chaff.name) or chaff.name in names
@@ -677,10 +677,17 @@ def test_a_search_tries_likely_chaffs_first():
 
 
 def test_a_search_that_is_cut_short_names_nothing():
-    search = Search(chaffs_called("a", "b", "c"), seconds=1.0)
-    search.explain("first", search.chaffs, lambda chaff: True, cost=0.6)
+    search = Search(chaffs_called("a", "b", "c"), tries=4)
+    search.explain("first", search.chaffs, lambda chaff: True)
+    assert search.found == {"first": ["a", "b", "c"]} and search.tries == 1
     search.explain("second", search.chaffs, lambda chaff: True)
-    assert search.found == {"first": [], "second": []}
+    search.explain("third", search.chaffs, lambda chaff: True)
+    assert search.found == {"first": ["a", "b", "c"], "second": [], "third": []}
+    expensive = Search(chaffs_called("a", "b", "c"), tries=10)
+    expensive.explain("first", expensive.chaffs, lambda chaff: True, cost=6)
+    slow = Search(chaffs_called("a", "b", "c"), seconds=-1.0)
+    slow.explain("first", slow.chaffs, lambda chaff: True)
+    assert expensive.found == slow.found == {"first": []}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ EXERCISES = [exercise.file for exercise in load_course(ROOT).exercises]
 
 def proof_of(course: Course, name: str) -> Proof:
     exercises = [course.exercise(name)]
-    return verify_course(course, exercises, jobs=os.cpu_count() or 1, seed=None, isolation="auto", console=Console(file=io.StringIO()))[0]
+    return verify_course(
+        course, exercises, jobs=os.cpu_count() or 1, seed=None, isolation="auto", console=Console(file=io.StringIO())
+    )[0]
 
 
 @pytest.mark.slow

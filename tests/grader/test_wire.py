@@ -17,7 +17,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grader.sandbox import wire
-from grader.sandbox.wire import Blob, DeadlineError, Decoder, Handle, Hello, Ok, Pull, Raised, Request, StreamItem, StreamRef, WireError
+from grader.sandbox.wire import (
+    Blob,
+    DeadlineError,
+    Decoder,
+    Handle,
+    Hello,
+    Ok,
+    Pull,
+    Raised,
+    Request,
+    StreamItem,
+    StreamRef,
+    WireError,
+)
 
 quick = settings(max_examples=150, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -25,7 +38,9 @@ quick = settings(max_examples=150, deadline=None, database=None, suppress_health
 def round_trip(value, **options):
     """Through encode, JSON and decode, as over a socket."""
     blob = Blob()
-    encoded = msgspec.json.decode(msgspec.json.encode(wire.encode(value, blob, options.pop("other", None), strides=options.get("strides", False))))
+    encoded = msgspec.json.decode(
+        msgspec.json.encode(wire.encode(value, blob, options.pop("other", None), strides=options.get("strides", False)))
+    )
     return Decoder(bytearray(b"".join(blob.parts)), **options).decode(encoded)
 
 
@@ -73,14 +88,24 @@ def tensors(draw):
     return value
 
 
-keys = st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.binary(), st.tuples(st.integers(), st.binary()), st.floats(allow_nan=False))
+keys = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.text(),
+    st.binary(),
+    st.tuples(st.integers(), st.binary()),
+    st.floats(allow_nan=False),
+)
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**200), 2**200), st.floats(), st.text(), st.text(st.characters(categories=["Cs", "Lu"])),
     st.binary(), st.sampled_from(list(wire.DTYPES.values())), st.just(torch.device("cpu")), st.just(torch.device("cuda", 1)),
 )  # fmt: skip
 values = st.recursive(
     st.one_of(scalars, tensors()),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.lists(inner, max_size=4).map(tuple), st.dictionaries(keys, inner, max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.lists(inner, max_size=4).map(tuple), st.dictionaries(keys, inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -116,7 +141,10 @@ def test_an_expanded_tensor_travels_once():
         *(b"", bytes(range(256)), [], (), {}, [[]], ((),), [{}], {(): ()}, {(1, (2, b"x")): [None]}),
         *([1, True], [1.0, 1], [None, False], [1, 2**63], [1.0, math.nan], ["a", "\ud800"], list(range(1000))),
         *(torch.tensor(3.5), torch.tensor(True), torch.tensor([]), torch.empty(0, 3), torch.empty(3, 0, 2)),
-        *(torch.tensor([math.nan, math.inf, -math.inf, -0.0], dtype=dtype) for dtype in (torch.float16, torch.bfloat16, torch.float64)),
+        *(
+            torch.tensor([math.nan, math.inf, -math.inf, -0.0], dtype=dtype)
+            for dtype in (torch.float16, torch.bfloat16, torch.float64)
+        ),
         torch.ones(2, 3).T,
         torch.ones(1).expand(4),
     ],
@@ -160,7 +188,9 @@ def test_the_copy_is_a_copy():
     assert encoded == value and encoded is not value
 
 
-@pytest.mark.parametrize("value", [object(), 1j, {1, 2}, lambda: None, torch.eye(2).to_sparse(), torch.empty(2, device="meta"), 2**9000])
+@pytest.mark.parametrize(
+    "value", [object(), 1j, {1, 2}, lambda: None, torch.eye(2).to_sparse(), torch.empty(2, device="meta"), 2**9000]
+)
 def test_what_is_no_plain_data_needs_somebody_who_keeps_it(value):
     with pytest.raises(TypeError, match="cannot cross the wire"):
         wire.encode(value, Blob())
@@ -212,7 +242,9 @@ MALFORMED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("data", [pytest.param(data, id=f"{kind}: {data!r}"[:70]) for kind, some in MALFORMED.items() for data in some])
+@pytest.mark.parametrize(
+    "data", [pytest.param(data, id=f"{kind}: {data!r}"[:70]) for kind, some in MALFORMED.items() for data in some]
+)
 def test_malformed_values_are_refused(data):
     with pytest.raises(WireError):
         Decoder(bytearray(64)).decode(data)
@@ -230,7 +262,10 @@ def test_malformed_references_are_refused(content):
 def test_chosen_hashes_do_not_slow_a_dictionary_down():
     prime = 2**61 - 1
     start = time.process_time()
-    for pairs in ([[{"i": hex(prime * i)}, 0] for i in range(4, 50_000)], [[{"u": [{"i": hex(prime * i)}]}, 0] for i in range(4, 50_000)]):
+    for pairs in (
+        [[{"i": hex(prime * i)}, 0] for i in range(4, 50_000)],
+        [[{"u": [{"i": hex(prime * i)}]}, 0] for i in range(4, 50_000)],
+    ):
         with pytest.raises(WireError, match="chosen to be slow"):
             Decoder(bytearray()).decode({"d": pairs})
     assert time.process_time() - start < 2
@@ -359,11 +394,41 @@ def _zeros(size: int) -> Blob:
 @pytest.mark.parametrize(
     "header",
     [
-        *(b"", b"null", b"[]", b"1", b'"ok"', b"{}", b'{"kind":"ok"', b'{"kind":"ok"}x', b"\xff", b'{"kind":"ok","value":"\xff"}'),
-        *(b'{"kind":"ok","value":NaN}', b'{"kind":"ok","value":1e999}', b'{"kind":"ok","value":"\\ud800"}', b'{"kind":"ok","other":1}'),
-        *(b'{"kind":"grade"}', b'{"kind":"request","operation":"call"}', b'{"kind":"item"}', b'{"kind":"load","package":"x","main":"y"}'),
-        *(b'{"kind":"raised"}', b'{"kind":"raised","type":1,"message":""}', b'{"kind":"pull","stream":"0"}', b'{"kind":"hello","layers":"x"}'),
-        *(b'{"kind":"ok","used":"x"}', b'{"kind":"ok","value":' + b"9" * 6000 + b"}", b'{"kind":"ok","value":' + b"[" * 10**6 + b"]" * 10**6 + b"}"),
+        *(
+            b"",
+            b"null",
+            b"[]",
+            b"1",
+            b'"ok"',
+            b"{}",
+            b'{"kind":"ok"',
+            b'{"kind":"ok"}x',
+            b"\xff",
+            b'{"kind":"ok","value":"\xff"}',
+        ),
+        *(
+            b'{"kind":"ok","value":NaN}',
+            b'{"kind":"ok","value":1e999}',
+            b'{"kind":"ok","value":"\\ud800"}',
+            b'{"kind":"ok","other":1}',
+        ),
+        *(
+            b'{"kind":"grade"}',
+            b'{"kind":"request","operation":"call"}',
+            b'{"kind":"item"}',
+            b'{"kind":"load","package":"x","main":"y"}',
+        ),
+        *(
+            b'{"kind":"raised"}',
+            b'{"kind":"raised","type":1,"message":""}',
+            b'{"kind":"pull","stream":"0"}',
+            b'{"kind":"hello","layers":"x"}',
+        ),
+        *(
+            b'{"kind":"ok","used":"x"}',
+            b'{"kind":"ok","value":' + b"9" * 6000 + b"}",
+            b'{"kind":"ok","value":' + b"[" * 10**6 + b"]" * 10**6 + b"}",
+        ),
     ],
     ids=lambda header: repr(header)[:50],
 )
@@ -372,12 +437,18 @@ def test_headers_that_no_worker_of_ours_sends_are_refused(header):
         received(frame(header))
 
 
-@pytest.mark.parametrize("message", [Hello(["a"]), Ok(value=1), Raised("T", "m", ["B"], [("f", 1, "g")], ["u"]), Pull(3)], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "message",
+    [Hello(["a"]), Ok(value=1), Raised("T", "m", ["B"], [("f", 1, "g")], ["u"]), Pull(3)],
+    ids=lambda one: type(one).__name__,
+)
 def test_a_worker_is_heard(message):
     assert received(frame(message)) == (1 if isinstance(message, Ok) else message)
 
 
-@pytest.mark.parametrize("message", [Request("call"), StreamItem(exhausted=True), wire.Load("p", "m")], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "message", [Request("call"), StreamItem(exhausted=True), wire.Load("p", "m")], ids=lambda one: type(one).__name__
+)
 def test_a_worker_cannot_speak_as_the_trusted_side(message):
     with pytest.raises(WireError):
         received(frame(message))
@@ -386,7 +457,13 @@ def test_a_worker_cannot_speak_as_the_trusted_side(message):
 
 @pytest.mark.parametrize(
     "prefix",
-    [(b"XXXX", 2, 0), (wire.MAGIC, wire.MAX_HEADER + 1, 0), (wire.MAGIC, 2**32 - 1, 0), (wire.MAGIC, 2, wire.MAX_BLOB + 1), (wire.MAGIC, 2, 2**64 - 1)],
+    [
+        (b"XXXX", 2, 0),
+        (wire.MAGIC, wire.MAX_HEADER + 1, 0),
+        (wire.MAGIC, 2**32 - 1, 0),
+        (wire.MAGIC, 2, wire.MAX_BLOB + 1),
+        (wire.MAGIC, 2, 2**64 - 1),
+    ],
 )
 def test_sizes_are_checked_before_anything_is_allocated(prefix):
     tracemalloc.start()
@@ -448,7 +525,9 @@ def test_the_deadline_covers_the_whole_message():
     theirs.close()
 
 
-@pytest.mark.parametrize("sent", [b"", wire.PREFIX.pack(wire.MAGIC, 50, 0), wire.PREFIX.pack(wire.MAGIC, 2, 100) + b"{}" + bytes(99)])
+@pytest.mark.parametrize(
+    "sent", [b"", wire.PREFIX.pack(wire.MAGIC, 50, 0), wire.PREFIX.pack(wire.MAGIC, 2, 100) + b"{}" + bytes(99)]
+)
 def test_a_message_that_stops_halfway_is_late_or_over(sent):
     ours, theirs = pair()
     with ours:

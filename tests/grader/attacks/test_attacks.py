@@ -17,12 +17,23 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tiers A and B n
 
 FOLDER = Path(__file__).parent / "submissions"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
-TELLS = re.compile(r"^(found|read|could|opened|sent|raised|became|owned|set|may outlive)\b", re.MULTILINE)  # printed after a success
+TELLS = re.compile(
+    r"^(found|read|could|opened|sent|raised|became|owned|set|may outlive)\b", re.MULTILINE
+)  # printed after a success
 MACHINE_CODE = {  # they make system calls by number
     *("10_leader_leaves", "changed_metadata", "fork_bomb", "orphan", "signals_by_owner", "signals_to_the_grader", "subprocesses"),
     *("traces_the_grader", "undone_limits"),
 }
-NASTY = {"fork_bomb", "full_disk", "ignored_signals", "memory_bomb", "orphan", "signals_to_the_grader", "stops_itself", "thread_bomb"}
+NASTY = {
+    "fork_bomb",
+    "full_disk",
+    "ignored_signals",
+    "memory_bomb",
+    "orphan",
+    "signals_to_the_grader",
+    "stops_itself",
+    "thread_bomb",
+}
 MEMORY = 1800 << 20  # that the trusted side may grow by at most, whatever it is sent
 
 LATE = "no answer (within|before)"
