@@ -54,9 +54,7 @@ def padding_mask(attention_mask: Shaped[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S
     # END SOLUTION
 
 
-def combine_masks(
-    causal: Bool[Tensor, "T S"] | None, padding: Bool[Tensor, "B 1 1 S"] | None
-) -> Bool[Tensor, "B 1 T S"] | None:
+def combine_masks(causal: Bool[Tensor, "T S"] | None, padding: Bool[Tensor, "B 1 1 S"] | None) -> Bool[Tensor, "B 1 T S"] | None:
     """Let a query see a key only where every given mask allows it.
 
     Args:

@@ -6,11 +6,11 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from collections.abc import Iterator  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import TYPE_CHECKING  # noqa: E402
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest  # noqa: E402
+import pytest
 
 if TYPE_CHECKING:
     from grader.course import Course

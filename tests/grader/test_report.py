@@ -19,8 +19,8 @@ from rich.console import Console
 from grader import report
 from grader.grading.result import Environment, Result, TestResult, result_path, write_result
 from grader.reporting.gradebook import read_gradebook
-from grader.text import clean, in_order, one_line, shorten
 from grader.reporting.words import number, percent
+from grader.text import clean, in_order, one_line, shorten
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "grader" / "report.py"
