@@ -30,8 +30,8 @@ class Program(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def uninstall(self) -> None:
         """Forget the package and its modules."""
         sys.meta_path.remove(self)
-        for name in [name for name in sys.modules if name == self.package or name.startswith(self.package + ".")]:
-            del sys.modules[name]
+        for name in (self.package, *(f"{self.package}.{file.removesuffix('.py')}" for file in self.files)):
+            sys.modules.pop(name, None)
 
     def module(self, name: str) -> ModuleType:
         """Import one module of the package; what its code raises is passed on."""

@@ -59,6 +59,7 @@ DYNAMIC_MODULES = {"importlib", "imp", "runpy", "pkgutil", "pydoc", "ctypes", "g
 HIDDEN_PARTS = {"_C", "_VF", "ops", "overrides", "_python_dispatch", "CompilationUnit"}  # of torch
 HIDDEN_ATTRIBUTES = {"__globals__", "__subclasses__", "__builtins__"}  # of anything
 FOREIGN_ATTRIBUTES = {"__dict__", "__getattribute__"}  # of anything but the learner's own objects
+MAIN_TESTS = {"__name__ == '__main__'", "'__main__' == __name__"}
 STRING_LOOKUPS = {"getattr", "attrgetter", "methodcaller"}
 
 
@@ -95,11 +96,24 @@ def scan(source: bytes, rule: ByHandRule) -> list[Finding]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
+    _leave_out_main(tree)
     try:
         findings = _Scanner(tree, rule).findings()
     except RecursionError:
         findings = [Finding(1, "is the first of a file that is nested too deeply to be read; write it plainly")]
     return sorted(set(findings), key=lambda finding: (finding.line, finding.sentence))
+
+
+def _leave_out_main(tree: ast.Module) -> None:
+    """Drop `if __name__ == "__main__":` blocks, which the grader never runs, and the imports that only they use: there a learner
+    may compare with torch's own."""
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) in MAIN_TESTS and not node.orelse]
+    tree.body = [node for node in tree.body if node not in blocks]
+    inside = {node.id for block in blocks for node in ast.walk(block) if isinstance(node, ast.Name)}
+    outside = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            node.names = [alias for alias in node.names if (alias.asname or alias.name) not in inside - outside]
 
 
 class _Names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, NoReturn
 
 import torch
@@ -212,7 +213,8 @@ def _difference(actual: Any, expected: Any, what: str) -> Mistake:
 
 
 def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, **keywords: Any) -> None:
-    """The call must raise a ValueError whose message holds `naming`, the name of the bad argument."""
+    """The call must raise a ValueError whose message holds `naming`, the name of the bad argument, and the values of all numbers
+    among the arguments."""
     try:
         result = function(*arguments, **keywords)
     except LearnerError as error:
@@ -224,6 +226,11 @@ def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, *
             raise Mistake(
                 f"the ValueError does not name the bad argument `{naming}`; it says {describe(error.message)}"
             ) from None
+        for value in (*arguments, *keywords.values()):
+            if type(value) in (int, float) and not re.search(rf"(?<![\w.-]){re.escape(str(value))}(?![\w.])", error.message):
+                raise Mistake(
+                    f"the ValueError names `{naming}`, but does not say that {value} was given; it says {describe(error.message)}"
+                ) from None
         return
     raise Mistake(f"a bad {naming} was accepted: no ValueError, {_type_name(result)} came back")
 
