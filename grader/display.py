@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -59,7 +59,7 @@ def show_result(console: Console, course: Course, exercise: Exercise, result: Re
     if result.tests and all(test.outcome == "blocked" for test in result.tests):
         _block(console, "Nothing could be checked", result.reason or result.tests[0].message or "")
     else:
-        console.print(Padding(_categories(result), (0, 0, 1, 2)))
+        _print(console, _categories(result), below=1)
         if exercise.feedback != "verdict":
             _show_failures(console, exercise, result, everything)
     if result.prerequisites == "reference":
@@ -89,7 +89,9 @@ def score(result: Result) -> str:
         return result.status
     if not result.max_points:
         return f"{sum(test.outcome == 'passed' for test in result.tests)} of {len(result.tests)} examples"
-    return f"{amount(result.points or 0.0)} of {amount(result.max_points)} points"
+    points = f"{amount(result.points or 0.0)} of {amount(result.max_points)} points"
+    full = (result.points or 0.0) >= result.max_points - 1e-6
+    return f"{points}, but an example fails" if full and not is_complete(result) else points
 
 
 def show_overview(console: Console, course: Course, results: list[Result]) -> None:
@@ -112,9 +114,9 @@ def show_overview(console: Console, course: Course, results: list[Result]) -> No
     first = next((course.exercise(result.exercise) for result in results if not is_complete(result)), None)
     console.print()
     if first is None:
-        console.print(Text("  Everything passes. Well done!", style="bold green"))
+        _print(console, Text("Everything passes. Well done!", style="bold green"))
     else:
-        console.print(Text(f"  Next: {command(f'check EX={first.label}')} shows what exercise {first.label} still needs."))
+        _print(console, Text(f"Next: {command(f'check EX={first.label}')} shows what exercise {first.label} still needs."))
     console.print()
 
 
@@ -131,9 +133,14 @@ def _heading(exercise: Exercise, result: Result, good: bool) -> Text:
     return text.append(score(result), style=f"bold {style}")
 
 
+def _print(console: Console, what: RenderableType, indent: int = 2, below: int = 0) -> None:
+    """Print with an indent that wrapped lines keep."""
+    console.print(Padding(what, (0, 0, below, indent), expand=False))
+
+
 def _block(console: Console, title: str, body: str) -> None:
-    console.print(Text(f"  {title}", style="bold"))
-    console.print(Padding(Text(clean(body).rstrip()), (0, 0, 1, 4)))
+    _print(console, Text(title, style="bold"))
+    _print(console, Text(clean(body).rstrip()), indent=4, below=1)
 
 
 def _show_unusable(console: Console, exercise: Exercise, result: Result) -> None:
@@ -175,7 +182,7 @@ def _categories(result: Result) -> Table:
         got, most = sum(test.points for test in tests), sum(test.max_points for test in tests if test.outcome != "not_assessed")
         count = f"{passed} of {len(tests) - left_out} tests" + (f", {left_out} not assessed here" if left_out else "")
         style = "green" if passed == len(tests) - left_out else "red" if not passed else "yellow"
-        table.add_row(Text(name), Text(f"{amount(got)} of {amount(most)}" if most else "", style=style), Text(count, style=style))
+        table.add_row(Text(name.replace("_", " ")), Text(f"{amount(got)} of {amount(most)}" if most else "", style=style), Text(count, style=style))
     return table
 
 
@@ -206,12 +213,10 @@ def _show_failures(console: Console, exercise: Exercise, result: Result, everyth
     groups = group_failures(result.tests)
     explain = exercise.feedback == "explain"
     for group in groups if everything else groups[:SHOWN_FAILURES]:
-        title = (
-            Text(f"  {mark(console, False)} ", style="red")
-            .append(clean(group.title), style="bold")
-            .append(f"  [{group.category}]", style="dim")
-        )
-        console.print(title)
+        title = Text(clean(group.title), style="bold").append(f"  [{group.category.replace('_', ' ')}]", style="not bold dim")
+        heading = Table.grid(padding=(0, 1, 0, 0))
+        heading.add_row(Text(mark(console, False), style="red"), title)
+        _print(console, heading)
         lines: list[tuple[str, str]] = []
         if explain and group.message:
             lines.append(("seen", clean(group.message)))
@@ -224,10 +229,10 @@ def _show_failures(console: Console, exercise: Exercise, result: Result, everyth
         table.add_column()
         for label, line in lines:
             table.add_row(label, Text(line, style="cyan" if label == "looks like" else ""))
-        console.print(Padding(table, (0, 0, 1, 4)))
+        _print(console, table, indent=4, below=1)
     rest = len(groups) - SHOWN_FAILURES
     if rest > 0 and not everything:
-        console.print(Text(f"  ... and {rest} more; --all shows them. The first is the one to mend first.\n", style="dim"))
+        _print(console, Text(f"... and {rest} more; --all shows them. The first is the one to mend first.", style="dim"), below=1)
 
 
 def _next_step(console: Console, course: Course, exercise: Exercise, result: Result) -> None:
@@ -236,12 +241,12 @@ def _next_step(console: Console, course: Course, exercise: Exercise, result: Res
         sentence = (
             f"Next: exercise {later.label}, {later.title}: exercises/{later.file}.md" if later else "That was the last rung."
         )
-        console.print(Text(f"  All done. {sentence}\n", style="green"))
+        _print(console, Text(f"All done. {sentence}", style="green"), below=1)
         return
     example = next((test for test in result.tests if test.visible and test.outcome == "failed"), None)
-    console.print(Text(f"  Stuck? {command(f'hint EX={exercise.label}')} gives a hint."))
+    _print(console, Text(f"Stuck? {command(f'hint EX={exercise.label}')} gives a hint."))
     if example is not None:
         name = example.id.removeprefix("public::")
         debug = command(f"check EX={exercise.label} DEBUG={name}")
-        console.print(Text(f"  To look inside: {debug} runs that example here, so print and breakpoint() work."))
+        _print(console, Text(f"To look inside: {debug} runs that example here, so print and breakpoint() work."))
     console.print()

@@ -69,6 +69,8 @@ def _as_tensor(actual: Any, what: str) -> torch.Tensor:
     if isinstance(actual, torch.Tensor):
         return actual
     hint = ""
+    if actual is None and "gradient" in what:
+        raise Mistake(f"{what} is missing: no gradient flows back that far (is something detached on the way?)")
     if actual is None:
         hint = ". Is a `return` missing?"
     elif isinstance(actual, RemoteIterator):
@@ -224,12 +226,12 @@ def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, *
             raise Mistake(f"{function.what} raised {error.type} where a bad {naming} asks for ValueError") from None
         if naming.lower() not in error.message.lower():
             raise Mistake(
-                f"the ValueError does not name the bad argument `{naming}`; it says {describe(error.message)}"
+                f"the ValueError does not mention `{naming}`; it says {describe(error.message)}"
             ) from None
         for value in (*arguments, *keywords.values()):
             if type(value) in (int, float) and not re.search(rf"(?<![\w.-]){re.escape(str(value))}(?![\w.])", error.message):
                 raise Mistake(
-                    f"the ValueError names `{naming}`, but does not say that {value} was given; it says {describe(error.message)}"
+                    f"the ValueError mentions `{naming}`, but not the {value} that was given; it says {describe(error.message)}"
                 ) from None
         return
     raise Mistake(f"a bad {naming} was accepted: no ValueError, {_type_name(result)} came back")

@@ -486,3 +486,25 @@ def test_the_spy_leaves_right_code_alone(watched):
 
     q = torch.randn(1, 2, 3, 4)
     assert torch.allclose(watched.honest(q), (q @ q.mT).softmax(-1) @ q, atol=1e-6)
+
+
+MAIN = """
+import torch
+from torch.nn.functional import scaled_dot_product_attention as torchs_own
+
+
+def attention_weights(q, k):
+    return q @ k
+
+
+if __name__ == "__main__":
+    print(torchs_own(1, 2, 3), torch.nn.functional.scaled_dot_product_attention)
+"""
+
+
+def test_a_comparison_with_torchs_own_under_the_main_guard_is_no_use():
+    rule = ByHandRule(["torch.nn.functional.scaled_dot_product_attention"])
+    assert scan(MAIN.encode(), rule) == []
+    assert scan(MAIN.replace("return q @ k", "return torchs_own(q, k, k)").encode(), rule)
+    assert scan(MAIN.replace('__name__ == "__main__"', "True").encode(), rule)
+    assert scan(MAIN.split("if __name__")[0].encode(), rule)  # a graded name could be the import itself

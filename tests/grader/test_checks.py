@@ -41,7 +41,8 @@ def halve(x, n):
     if n == 0: raise ValueError(f"n must not be 0, got {n}")
     if n == 1: raise ValueError("that will not do")
     if n == 2: raise KeyError("n")
-    if n == 3: raise UnicodeDecodeError("utf-8", b"n", 0, 1, "n is bad")
+    if n == 3: raise UnicodeDecodeError("utf-8", b"n", 0, 1, "n is bad: 3")
+    if n == 6: raise ValueError("n must be even, got 16 and -6")
     if n == 4: raise NotImplementedError("EX01: halve")
     return x / n
 
@@ -138,7 +139,8 @@ def test_a_wrong_dtype(dtype):
 
 
 def test_what_was_checked_is_named():
-    assert said(assert_close, None, X, what="the gradient of x").startswith("the gradient of x is None")
+    assert said(assert_close, None, X, what="the weight").startswith("the weight is None")
+    assert said(assert_close, None, X, what="the gradient of x").startswith("the gradient of x is missing: no gradient flows")
     assert said(assert_shape, X, (1,), what="the mask").startswith("the mask has shape [2, 3]")
 
 
@@ -362,7 +364,10 @@ def test_a_value_error_that_names_the_argument_is_asked_for(learner):
     assert_value_error(learner.halve, X, n=0, naming="N")
     assert_value_error(learner.halve, X, 3, naming="n is bad")  # a subclass of ValueError
     assert said(assert_value_error, learner.halve, X, 1, naming="n_rep") == (
-        "the ValueError does not name the bad argument `n_rep`; it says 'that will not do'"
+        "the ValueError does not mention `n_rep`; it says 'that will not do'"
+    )
+    assert said(assert_value_error, learner.halve, X, 6, naming="n") == (
+        "the ValueError mentions `n`, but not the 6 that was given; it says 'n must be even, got 16 and -6'"
     )
     assert said(assert_value_error, learner.halve, X, 2, naming="n") == "halve raised KeyError where a bad n asks for ValueError"
     assert said(assert_value_error, learner.halve, X, 5, naming="n") == (
