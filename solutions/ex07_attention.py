@@ -17,13 +17,13 @@ def attention_weights(
         q: queries `[B, H, T, D]`.
         k: keys `[B, H, S, D]`; S may differ from T.
         mask: bool, True = may attend, of any shape that broadcasts to `[B, H, T, S]`: `[T, S]`, `[B, 1, 1, S]`, ...
-            None lets every query attend to every key.
+            None lets every query attend to every key. Hidden keys may hold any finite numbers.
         scale: multiplies the dot products. None means `1 / sqrt(D)`; any number given, 0.0 too, replaces that.
 
     Returns:
         Weights `[B, H, T, S]` in q's dtype. Each row sums to 1 and is exactly 0 on hidden keys. A row with no allowed
         key is all zeros, never NaN, and the gradients stay finite. Scores and softmax are computed in at least float32:
-        q and k are converted before they are multiplied, so half precision and scores of thousands stay finite.
+        q and k are converted before they are multiplied, and any finite score in float32 is handled.
 
     Raises:
         ValueError: the mask is not bool; the message names `mask` and its dtype.

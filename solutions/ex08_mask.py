@@ -17,10 +17,11 @@ def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None
         device: where the mask is made; None is PyTorch's default device.
 
     Returns:
-        [T, S] bool.
+        [T, S] bool, a tensor of its own: writing into it changes no later result. It takes memory in proportion to
+        T * S, not S * S: one new token after 40 000 is cheap.
 
     Raises:
-        ValueError: `q_len` is greater than `k_len`; the message names `q_len` and the values.
+        ValueError: `q_len` is greater than `k_len`; the message names `q_len` and gives the values of both.
 
     Example:
         >>> causal_mask(2, 3)
@@ -39,8 +40,9 @@ def padding_mask(attention_mask: Shaped[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S
     """Hide padding from every head and every query.
 
     Args:
-        attention_mask: [B, S], 1 (or True) at real tokens and 0 (or False) at pads, as bool, any integer or any float
-            dtype. Pads may stand left, right or scattered. It is not changed.
+        attention_mask: [B, S], 1 (or True) at real tokens and 0 (or False) at pads, as bool, uint8, int8, int16,
+            int32, int64, float16, bfloat16, float32 or float64. Pads may stand left, right or scattered. It is not
+            changed.
 
     Returns:
         [B, 1, 1, S] bool, True at real tokens; broadcasts over heads and queries.

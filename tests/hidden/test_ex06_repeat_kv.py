@@ -117,10 +117,12 @@ def test_query_head_j_reads_key_value_head_j_over_n_rep(learner):
 
 
 @points(0.75, "numerics")
-@pytest.mark.parametrize("n_rep", [2, 3, 4, 5, 6, 7, 8, 12, 32, 33])
-def test_any_number_of_copies(learner, reference, n_rep):
-    """From 2 to 33 query heads a group, powers of two or not."""
-    x = randn(2, choice([4, 5, 8]), 7 if n_rep < 6 else 3, 6)
+@pytest.mark.parametrize(
+    ("K", "n_rep"), [(7, 2), (7, 3), (7, 4), (7, 5), (3, 6), (3, 7), (3, 8), (3, 12), (3, 32), (3, 33), (2, 41), (16, 20)]
+)
+def test_any_number_of_copies(learner, reference, K, n_rep):
+    """From 2 to 41 query heads a group, powers of two or not, and up to 320 in all."""
+    x = randn(9, choice([4, 5, 8]), K, 10)
     assert_equal(learner.repeat_kv(x, n_rep), reference.repeat_kv(x, n_rep))
 
 
@@ -145,16 +147,20 @@ def test_a_head_gets_the_sum_of_its_copies_gradients(learner, reference, n_rep):
 
 
 @points(0.5, "gradients")
-@pytest.mark.parametrize("case", ["nothing to repeat", "one shared head", "non-contiguous", "float64"])
+@pytest.mark.parametrize(
+    "case", ["nothing to repeat", "one shared head", "non-contiguous x", "non-contiguous gradient", "float64"]
+)
 def test_gradients_in_special_cases(learner, reference, case):
-    """The gradient is also right for n_rep = 1, for K = 1, for a non-contiguous x and in float64."""
+    """The gradient is also right for n_rep = 1, for K = 1, in float64, and if x or what flows in is non-contiguous."""
     K = 1 if case == "one shared head" else 4
     n_rep = 1 if case == "nothing to repeat" else 2
     blunt = "one shared head is the point" if K == 1 else None
     x = randn(2, 5, K, 6, dtype=torch.float64 if case == "float64" else torch.float32, blunt=blunt)
-    if case == "non-contiguous":
-        x = noncontiguous(x)
     g = randn(2, 5, K * n_rep, 6, dtype=x.dtype, blunt=blunt)
+    if case == "non-contiguous x":
+        x = noncontiguous(x)
+    elif case == "non-contiguous gradient":  # as it comes back from code that went on in [B, H, T, D]
+        g = noncontiguous(g)
     check_gradient(learner.repeat_kv.vjp(x, n_rep, cotangent=g), reference.repeat_kv.vjp(x, n_rep, cotangent=g))
 
 
@@ -170,18 +176,32 @@ def test_every_dtype_is_copied_exactly(learner, reference, dtype):
 
 
 @points(0.25, "robustness")
-def test_an_infinity_stays_in_its_own_head(learner, reference):
-    """Copies are no arithmetic: inf and nan in one head leave every other head alone."""
+def test_values_are_moved_and_not_computed(learner, reference):
+    """Copies are no arithmetic: inf and nan in one head leave every other head alone, and -0.0 stays -0.0."""
     x = randn(2, 5, 3, 7)
     head = choice([0, 1, 2])
     x[1, 3, head, 2], x[0, 4, head, 5], x[1, 2, head, 6] = math.inf, -math.inf, math.nan
     assert_equal(learner.repeat_kv(x, 2), reference.repeat_kv(x, 2))
+    x = -randn(2, 5, 3, 7).relu()  # about half of its values are -0.0
+    result, expected = learner.repeat_kv(x, 2), reference.repeat_kv(x, 2)
+    assert_equal(result, expected)
+    if not torch.equal(result.view(torch.int32), expected.view(torch.int32)):
+        fail("a -0.0 in x is 0.0 in the result: equal as numbers, but not bit for bit")
 
 
 @points(0.5, "robustness")
-@pytest.mark.parametrize("layout", ["strided", "transposed", "sliced"])
+@pytest.mark.parametrize("layout", ["strided", "transposed", "sliced", "part of a larger tensor"])
 def test_non_contiguous_tensors_are_welcome(learner, reference, layout):
-    """A transposed or sliced x gives the same result as a fresh copy of it."""
+    """A transposed or sliced x, or a part of a larger tensor, gives the same result as a fresh copy of it."""
+    if layout == "part of a larger tensor":  # cut out on the other side: a view that does not begin where its memory does
+        whole = randn(4, 9, 6, 7)
+        (held,) = learner.repeat_kv.hold(whole)
+        for axis, start, length in [(1, 3, 5), (2, 2, 3), (0, 1, 2)]:
+            part = held.narrow.keep(axis, start, length)
+            what = f"the output for {length} of {whole.shape[axis]} indices of axis {axis}"
+            expected = reference.repeat_kv(whole.narrow(axis, start, length), 6)
+            assert_equal(learner.repeat_kv(part, 6), expected, what=what)
+        return
     if layout == "strided":
         x = noncontiguous(randn(2, 5, 3, 7))
     elif layout == "transposed":
@@ -193,22 +213,34 @@ def test_non_contiguous_tensors_are_welcome(learner, reference, layout):
 
 @points(0.25, "robustness")
 def test_calls_know_nothing_of_each_other(fresh_learner, reference):
-    """A second call, with other sizes or the same, neither uses nor changes what the first returned."""
+    """A second call, with other sizes or the same, even with the same x, neither uses nor changes what the first returned."""
     x, y, z = randn(2, 4, 7, 3), randn(2, 3, 5, 6), randn(2, 3, 5, 6)
     assert_equal(fresh_learner.repeat_kv(x, 5), reference.repeat_kv(x, 5))  # 35 heads from 7
     first = fresh_learner.repeat_kv.keep(y, 7)  # 35 heads from 5
     assert_equal(first.fetch(), reference.repeat_kv(y, 7), what="the output of the second call")
     assert_equal(fresh_learner.repeat_kv(z, 7), reference.repeat_kv(z, 7), what="the output of the third call")
     assert_equal(first.fetch(), reference.repeat_kv(y, 7), what="the second call's result, looked at after the third")
+    (held,) = fresh_learner.repeat_kv.hold(x)
+    assert_equal(fresh_learner.repeat_kv(held, 2), reference.repeat_kv(x, 2), what="the output of the fourth call")
+    held.copy_.keep(x + 1)  # the same tensor, other values
+    what = "the output after x was given other values"
+    assert_equal(fresh_learner.repeat_kv(held, 2), reference.repeat_kv(x + 1, 2), what=what)
 
 
 @points(0.25, "robustness")
 def test_x_is_left_as_it_was(learner, reference):
-    """The call changes neither the values nor the shape of x."""
+    """The call changes neither the values nor the shape of x, nor how it lies in memory or whether it learns."""
     x = randn(2, 5, 3, 7)
     for n_rep in (2, 1):
         result = assert_arguments_unchanged(learner.repeat_kv, x, n_rep)
         assert_equal(result, reference.repeat_kv(x, n_rep))
+    (held,) = learner.repeat_kv.hold(noncontiguous(x))
+    strides = held.get("stride")
+    assert_equal(learner.repeat_kv(held, 2), reference.repeat_kv(x, 2))
+    if held.get("requires_grad"):
+        fail("the call switched on `requires_grad` of the caller's x")
+    if held.get("stride") != strides:
+        fail("after the call the caller's x has other strides")
 
 
 @points(0.5, "robustness")
@@ -224,21 +256,25 @@ def test_n_rep_below_one_is_refused(learner, reference):
 
 
 @points(1, "memory")
-@pytest.mark.parametrize("layout", ["contiguous", "non-contiguous"])
-def test_no_more_memory_than_the_result(learner, reference, peak_memory, layout):
+@pytest.mark.parametrize(
+    ("layout", "n_rep", "dtype"),
+    [("contiguous", 3, torch.float16), ("non-contiguous", 2, torch.float32)],
+    ids=["contiguous", "non-contiguous"],
+)
+def test_no_more_memory_than_the_result(learner, reference, peak_memory, layout, n_rep, dtype):
     """The call takes the memory of its result and no more: no second copy of x or of the result."""
     small = randn(2, 5, 3, 7)
     assert_equal(learner.repeat_kv(small, 2), reference.repeat_kv(small, 2))
     assert_equal(learner.repeat_kv(noncontiguous(small), 2), reference.repeat_kv(small, 2))
-    x = randn(2, 8192, 4, 16)  # 4 MiB
+    x = randn(2, (32 << 10) // dtype.itemsize, 4, 16, dtype=dtype)  # 4 MiB
     if layout == "non-contiguous":
         x = noncontiguous(x)
-    grown = peak_memory(learner.repeat_kv, x, 2)
-    assert_equal(grown.result.fetch(), reference.repeat_kv(x, 2), what="the output for a large x")
+    grown = peak_memory(learner.repeat_kv, x, n_rep)
+    assert_equal(grown.result.fetch(), reference.repeat_kv(x, n_rep), what="the output for a large x")
     size = x.numel() * x.element_size()
-    result, slack = 2 * size, size // 2 + (512 << 10)
+    result, slack = n_rep * size, size // 2 + (512 << 10)
     if grown > result + slack:
         fail(
-            f"for an x of {size >> 20} MiB ({layout}) and n_rep = 2 the result takes {result >> 20} MiB, "
+            f"for an x of {size >> 20} MiB ({layout}) and n_rep = {n_rep} the result takes {result >> 20} MiB, "
             f"but memory grew by {grown >> 20} MiB: something is copied more than once"
         )

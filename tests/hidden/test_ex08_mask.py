@@ -1,5 +1,7 @@
 """Grades 08 · masks: who sees whom, in boolean masks of the right shape, at training, in chunks and at decoding."""
 
+import contextlib
+
 import pytest
 import torch
 
@@ -181,12 +183,17 @@ def test_a_key_is_visible_if_both_masks_allow_it(learner, reference, side, q_len
 
 @points(0.25, "numerics")
 def test_the_first_mask_may_be_any_rule_of_positions(learner, reference):
-    """A sliding window combines like a causal mask, with padding or alone, also for a single query."""
+    """A window, a rule that shows later keys or one that hides nothing combine like a causal mask, with padding or alone."""
     real = real_tokens("scattered")
     for q_len in (4, 1):
         window = reference.causal_mask(q_len, 7).triu(7 - q_len - 2)  # each query, and the two tokens before it
         assert_equal(learner.combine_masks(window, reference.padding_mask(real)), visible(window, real))
         assert_equal(learner.combine_masks(window, None), window[None, None])
+        rule = rand_bool(q_len, 7, blunt="a single query is among the cases")
+        rule[0, 6] = True  # the newest key, for the oldest query; row 1 has a real token there
+        for any_rule in (rule, torch.ones_like(rule)):
+            assert_equal(learner.combine_masks(any_rule, reference.padding_mask(real)), visible(any_rule, real))
+            assert_equal(learner.combine_masks(any_rule, None), any_rule[None, None])
 
 
 @points(0.25, "numerics")
@@ -212,10 +219,10 @@ def test_one_mask_alone_keeps_its_values(learner, reference):
 
 
 @points(0.5, "numerics")
-@pytest.mark.parametrize("shape", [(3, 7), (5, 2), (4, 1), (1, 6), (1, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 7), (5, 2), (4, 1), (1, 6), (1, 1), (40, 40), (31, 81), (70, 70)], ids=str)
 def test_the_picture_shows_every_key_of_every_query(learner, reference, shape):
     """A line a query, a character a key: `#` visible, `.` hidden, and nothing else but newlines between lines."""
-    mask = rand_bool(*shape, blunt="one query and one key are among the cases")
+    mask = rand_bool(*shape, blunt="one query, one key and squares are among the cases")
     if mask.numel() > 1:
         mask[0, 0], mask[-1, -1] = False, True
     assert_equal(learner.show_mask(mask), reference.show_mask(mask), what="the picture")
@@ -233,7 +240,7 @@ def test_the_picture_of_a_causal_mask(learner, reference):
 @points(0.5, "robustness")
 @pytest.mark.parametrize(("q_len", "k_len"), [(5, 3), (4, 3), (2, 1), (9, 2)])
 def test_more_queries_than_keys_are_refused(learner, reference, q_len, k_len):
-    """q_len > k_len raises ValueError and names q_len; q_len = k_len is fine."""
+    """q_len > k_len raises ValueError and names q_len and both values; q_len = k_len is fine."""
     assert_equal(learner.causal_mask(k_len, k_len), reference.causal_mask(k_len, k_len))
     assert_value_error(learner.causal_mask, q_len, k_len, naming="q_len")
 
@@ -241,7 +248,7 @@ def test_more_queries_than_keys_are_refused(learner, reference, q_len, k_len):
 @points(0.5, "robustness")
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
 def test_padding_comes_in_every_dtype(learner, dtype):
-    """bool, any integer or any float: 1 is a real token, 0 a pad."""
+    """bool, integers or floats: 1 is a real token, 0 a pad."""
     real = real_tokens("scattered")
     for attention_mask in (real.long(), real.to(dtype)):
         assert_equal(learner.padding_mask(attention_mask), real[:, None, None, :])
@@ -249,20 +256,25 @@ def test_padding_comes_in_every_dtype(learner, dtype):
 
 @points(0.25, "robustness")
 def test_the_mask_is_made_where_device_says(learner, device):
-    """causal_mask(..., device=...) makes the mask on that device."""
-    assert_equal(learner.causal_mask(3, 5, device=device), torch.ones(3, 5, dtype=torch.bool).tril(2))
-    try:  # a kind of device that hardly any machine has: code that passes it on to torch fails there, and is right
-        made_on = learner.causal_mask.keep(2, 7, device="xpu").get("device")
-    except LearnerError:
-        return
-    if str(made_on).partition(":")[0] != "xpu":
-        fail("`device` is ignored: asked for another kind of device, causal_mask still made its mask on this one")
+    """causal_mask(..., device=...) makes the mask on that device, given as a name or as a torch.device."""
+    for q_len in (3, 1):
+        for where in (device, torch.device(device)):
+            assert_equal(learner.causal_mask(q_len, 5, device=where), torch.ones(q_len, 5, dtype=torch.bool).tril(5 - q_len))
+    for q_len in (2, 1):
+        try:  # a kind of device that hardly any machine has: code that passes it on to torch fails there, and is right
+            made_on = learner.causal_mask.keep(q_len, 7, device="xpu").get("device")
+        except LearnerError:
+            continue
+        if str(made_on).partition(":")[0] != "xpu":
+            fail("`device` is ignored: asked for another kind of device, causal_mask still made its mask on this one")
 
 
 @points(0.25, "robustness")
-def test_long_contexts(learner, reference):
-    """A few new tokens after a past of thousands."""
-    q_len, k_len = choice([3, 4, 5]), choice([2500, 4100, 5001])
+@pytest.mark.parametrize("case", ["a few new tokens", "two new tokens", "one new token", "a prompt"])
+def test_long_contexts(learner, reference, case):
+    """One or a few new tokens after a past of thousands, and a prompt of more than 64."""
+    few = choice([3, 4, 5]), choice([2500, 4100, 5001])
+    q_len, k_len = {"two new tokens": (2, 5000), "one new token": (1, 40000), "a prompt": (65, 65)}.get(case, few)
     assert_equal(learner.causal_mask(q_len, k_len), reference.causal_mask(q_len, k_len))
 
 
@@ -285,10 +297,25 @@ def test_the_arguments_are_left_as_they_were(learner, reference):
 
 @points(0.25, "robustness")
 def test_calls_know_nothing_of_each_other(fresh_learner, reference):
-    """The same q_len with another k_len, and back again: every call answers for itself."""
+    """Every call answers for itself: after one with other sizes, or when an earlier result or the same mask has changed."""
     for q_len, k_len in [(13, 17), (13, 23), (14, 23), (13, 17)]:
         what = f"causal_mask({q_len}, {k_len})"
         assert_equal(fresh_learner.causal_mask(q_len, k_len), reference.causal_mask(q_len, k_len), what=what)
     for side in SIDES:
         real = real_tokens(side)
         assert_equal(fresh_learner.padding_mask(real.long()), real[:, None, None, :])
+    earlier = fresh_learner.causal_mask.keep(3, 4)
+    with contextlib.suppress(LearnerError):  # not every tensor can be written to
+        earlier.fill_.keep(False)
+    assert_equal(fresh_learner.causal_mask(3, 4), reference.causal_mask(3, 4), what="causal_mask(3, 4), called again")
+    one, other = real_tokens("left"), real_tokens("scattered")
+    (held,) = fresh_learner.padding_mask.hold(one.long())
+    for real in (one, other):  # the same tensor, with the values of one and then of the other
+        held.copy_.keep(real.long())
+        assert_equal(fresh_learner.padding_mask(held), real[:, None, None, :], what="padding_mask of a tensor that has changed")
+    causal, window = reference.causal_mask(4, 7), reference.causal_mask(4, 7).triu(2)
+    masks = fresh_learner.combine_masks.hold(causal, reference.padding_mask(one))
+    for rule, real in [(causal, one), (window, one), (window, other)]:
+        for mask, values in zip(masks, (rule, reference.padding_mask(real)), strict=True):
+            mask.copy_.keep(values)
+        assert_equal(fresh_learner.combine_masks(*masks), visible(rule, real), what="combine_masks of masks that have changed")

@@ -1,4 +1,4 @@
-"""The output by a running maximum and sum over blocks of keys, without attention_weights; masks are added as -1e9."""
+"""The output by a running maximum and sum over blocks of keys, without attention_weights; masks are added as half the lowest number."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -24,7 +24,7 @@ def attention_weights(
     scores = scores.mul(scale)
     if mask is None:
         return torch.softmax(scores, -1).to(q.dtype)
-    scores += torch.where(mask, 0.0, -1e9)
+    scores += torch.where(mask, 0.0, torch.finfo(scores.dtype).min / 2)
     return (torch.softmax(scores, -1) * mask).to(q.dtype)
 
 
@@ -45,11 +45,12 @@ def scaled_dot_product_attention(
     if mask is None:
         mask = torch.ones(1, dtype=torch.bool, device=q.device)
     mask = mask.expand(*q.shape[:3], k.shape[2])  # [B, H, T, S]
-    highest = torch.full((*q.shape[:3], 1), -1e9, dtype=dtype, device=q.device)
+    lowest = torch.finfo(dtype).min / 2
+    highest = torch.full((*q.shape[:3], 1), lowest, dtype=dtype, device=q.device)
     total = torch.zeros_like(highest)
     output = torch.zeros(*q.shape[:3], v.shape[-1], dtype=dtype, device=q.device)
     for k_block, v_block, seen in zip(k.split(3, 2), v.split(3, 2), mask.split(3, 3), strict=True):
-        scores = (q @ k_block.to(dtype).transpose(2, 3)).masked_fill(~seen, -1e9)  # [B, H, T, 3]
+        scores = (q @ k_block.to(dtype).transpose(2, 3)).masked_fill(~seen, lowest)  # [B, H, T, 3]
         new_highest = torch.maximum(highest, scores.amax(-1, keepdim=True))
         share = (scores - new_highest).exp() * seen
         shrink = (highest - new_highest).exp()
