@@ -15,8 +15,9 @@ def repeat_kv(x: Shaped[Tensor, "B T K D"], n_rep: int) -> Shaped[Tensor, "B T K
 
     Returns:
         [B, T, K * n_rep, D] in the dtype and on the device of `x`, bit for bit the values of `x`. It may share
-        memory with `x`, but with no other result, and every call computes anew. Gradients flow back: a head of `x` receives the sum over its copies. The call takes no
-        more new memory than the result.
+        memory with `x`, but not with the result of another call, and nothing is remembered from call to call.
+        Gradients flow back: a head of `x` receives the sum over its copies. The call takes no more new memory than
+        the result.
 
     Raises:
         ValueError: `n_rep` is less than 1; the message names `n_rep` and gives the value.

@@ -17,8 +17,7 @@ def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None
         device: where the mask is made; None is PyTorch's default device.
 
     Returns:
-        [T, S] bool, a tensor of its own: writing into it changes no later result. It takes memory in proportion to
-        T * S, not S * S: one new token after 40 000 is cheap.
+        [T, S] bool, a tensor of its own: writing into it changes no later result.
 
     Raises:
         ValueError: `q_len` is greater than `k_len`; the message names `q_len` and gives the values of both.

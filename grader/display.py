@@ -182,7 +182,11 @@ def _categories(result: Result) -> Table:
         got, most = sum(test.points for test in tests), sum(test.max_points for test in tests if test.outcome != "not_assessed")
         count = f"{passed} of {len(tests) - left_out} tests" + (f", {left_out} not assessed here" if left_out else "")
         style = "green" if passed == len(tests) - left_out else "red" if not passed else "yellow"
-        table.add_row(Text(name.replace("_", " ")), Text(f"{amount(got)} of {amount(most)}" if most else "", style=style), Text(count, style=style))
+        table.add_row(
+            Text(name.replace("_", " ")),
+            Text(f"{amount(got)} of {amount(most)}" if most else "", style=style),
+            Text(count, style=style),
+        )
     return table
 
 

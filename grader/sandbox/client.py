@@ -29,6 +29,7 @@ from . import jail, wire
 from .environment import clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
+MOUNT_POINT = "attention-ladder-"  # begins the names of the empty folders on which private roots are mounted
 START_SECONDS = 60.0  # a fresh zygote imports torch
 HELLO_SECONDS = 20.0
 FLOOD_BYTES = 16 << 20  # printed; past it the worker is ended
@@ -104,6 +105,25 @@ class Stream:
         return item
 
 
+def _remove_leftovers() -> None:
+    """Remove the empty folders of commands that were killed before they could do it themselves."""
+    for path in Path(tempfile.gettempdir()).glob(f"{MOUNT_POINT}*-*"):
+        number = path.name.removeprefix(MOUNT_POINT).split("-")[0]
+        with contextlib.suppress(OSError):
+            if number.isdigit() and not _exists(int(number)):
+                path.rmdir()
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 class Sandbox:
     """A source of workers: one zygote, one tier.
 
@@ -120,7 +140,8 @@ class Sandbox:
             raise SandboxError(f"isolation {isolation} needs Linux; this is {sys.platform}, which has D only")
         self.layers: list[str] = []
         self.refusals: list[str] = []  # why higher tiers could not be had
-        self._root = tempfile.mkdtemp(prefix="attention-ladder-")
+        _remove_leftovers()
+        self._root = tempfile.mkdtemp(prefix=f"{MOUNT_POINT}{os.getpid()}-")
         os.chmod(self._root, 0o755)
         self._control: socket.socket | None = None
         self._zygote = 0

@@ -225,9 +225,7 @@ def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, *
         if not error.is_a("ValueError"):
             raise Mistake(f"{function.what} raised {error.type} where a bad {naming} asks for ValueError") from None
         if naming.lower() not in error.message.lower():
-            raise Mistake(
-                f"the ValueError does not mention `{naming}`; it says {describe(error.message)}"
-            ) from None
+            raise Mistake(f"the ValueError does not mention `{naming}`; it says {describe(error.message)}") from None
         for value in (*arguments, *keywords.values()):
             if type(value) in (int, float) and not re.search(rf"(?<![\w.-]){re.escape(str(value))}(?![\w.])", error.message):
                 raise Mistake(

@@ -8,7 +8,6 @@ import io
 import logging
 import math
 import os
-import re
 import sys
 import time
 import traceback
@@ -21,7 +20,7 @@ import msgspec
 import pytest
 
 from grader.sandbox.client import Limits, Package, Sandbox, SandboxError, Worker, WorkerGone
-from grader.sandbox.remote import ForbiddenCall, LearnerError, Local, Observation, Remote, Session
+from grader.sandbox.remote import ForbiddenCall, LearnerError, Observation, Remote, Session
 
 from . import by_hand
 from .checks import Mistake, NotAssessed
@@ -42,11 +41,11 @@ from .diagnosis import (
 )
 from .inputs import AuthoringError, InputSource, describe
 from .memory import PeakMemory
+from .process import LearnerProcess, OwnProcess
+from .sentences import MAX_MESSAGE, fit, forbidden_sentence, is_stub, learner_error
 
 CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed", "memory")
-PEAK_SLACK = 1 << 20  # bytes
 NOT_REPLAYED = ("speed",)
-MAX_MESSAGE = 4000  # characters
 MAX_NESTING = 100  # of a learner's source, from the module down to a name
 
 
@@ -102,81 +101,6 @@ class SuiteRun(msgspec.Struct, kw_only=True):
     blocked_by: str | None = None  # why nothing ran: the learner's file cannot be imported
     problems: list[str] = []  # faults of the suite itself
     output: str = ""
-
-
-class LearnerProcess:
-    """The worker that holds the learner's code: started when first needed, replaced after a death."""
-
-    def __init__(self, sandbox: Sandbox, package: Package, limits: Limits) -> None:
-        self._sandbox, self._package, self._limits = sandbox, package, limits
-        self._until = math.inf  # on `time.monotonic`: when no request is answered any more
-        self.worker: Worker | None = None
-        self.printed: list[str] = []
-
-    def start(self, seconds: float) -> float:
-        """Have a worker ready, then let the time run that all of them have together; returns when it ends."""
-        worker = self.transport()
-        self._until = time.monotonic() + seconds
-        worker.until = self._until
-        return self._until
-
-    def transport(self) -> Worker:
-        """The live worker. One that died inside a test stays dead until `renew`."""
-        if self.worker is None:
-            self.worker = self._sandbox.worker(self._package, self._limits)
-            self.worker.until = self._until
-        return self.worker
-
-    def renew(self, *, even_alive: bool = False) -> None:
-        """Before a test: forget a dead worker, or any."""
-        if self.worker is not None and (even_alive or not self.worker.alive):
-            self.close()
-        if self.worker is not None:
-            self.worker.refill()
-
-    def has_peaked(self) -> bool:
-        """Whether the worker once held much more memory than now, so that a new peak would not be seen."""
-        if self.worker is None:
-            return False
-        try:
-            peak, now = self.worker.memory("VmPeak"), self.worker.memory("VmSize")
-        except WorkerGone:
-            return True
-        return peak is None or now is None or peak - now > PEAK_SLACK
-
-    def close(self) -> None:
-        """End the worker and keep what it printed."""
-        if self.worker is not None:
-            self.worker.kill()
-            if sum(map(len, self.printed)) < self._limits.output_kb << 10:  # a worker has one limit, and so have many
-                self.printed.append(self.worker.output())
-            self.worker = None
-
-
-class OwnProcess(LearnerProcess):
-    """No jail at all: the code runs here, so that prints, breakpoints and debuggers work. Never for grading."""
-
-    def __init__(self, package: Package, paths: dict[str, str]) -> None:
-        self._local = Local(package, paths)
-
-    def transport(self) -> Local:
-        return self._local
-
-    def start(self, seconds: float) -> float:
-        """All the time it takes: a debugger may stop in it."""
-        return math.inf
-
-    def renew(self, *, even_alive: bool = False) -> None:
-        """Nothing to renew: there is one process."""
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-    def has_peaked(self) -> bool:
-        """Never: nothing is measured here."""
-        return False
-
-    worker, printed = None, ()
 
 
 class Plugin:
@@ -259,7 +183,7 @@ class Plugin:
                 raise
             except BaseException as error:
                 self._judge(pyfuncitem, record, error)
-        record.message = _fit(record.message)
+        record.message = fit(record.message)
         return True
 
     def _blocked(self) -> str | None:
@@ -287,7 +211,7 @@ class Plugin:
         except SandboxError as error:
             self.run.problems.append(f"the sandbox failed: {error}")
             self.run.blocked_by = "the sandbox failed"
-        self.run.blocked_by = _fit(self.run.blocked_by)
+        self.run.blocked_by = fit(self.run.blocked_by)
         self.session.trace.clear()
 
     @pytest.hookimpl
@@ -304,7 +228,7 @@ class Plugin:
             record.message = str(error) + (f"; {error.expected}" if record.visible and error.expected else "")
         elif isinstance(error, LearnerError) and error.session is self.session:
             record.message = learner_error(error, self.suite.learner)
-            explain = not _is_stub(error)
+            explain = not is_stub(error)
         elif isinstance(error, ForbiddenCall):
             record.message = forbidden_sentence(error)
         elif isinstance(error, WorkerGone):
@@ -323,7 +247,7 @@ class Plugin:
             record.outcome = "error"
             record.message = "the grader itself failed here; please tell your instructor"
             made = ", ".join(InputSource.current.recorded) if InputSource.current else ""
-            record.detail = _fit("".join(traceback.format_exception(error))[-MAX_MESSAGE:] + f"\ninputs: {made or 'none'}")
+            record.detail = fit("".join(traceback.format_exception(error))[-MAX_MESSAGE:] + f"\ninputs: {made or 'none'}")
             return
         if explain and record.category not in NOT_REPLAYED:
             self._diagnose(item, record)
@@ -483,40 +407,6 @@ def _is_too_deep(source: bytes) -> bool:
     for _ in range(MAX_NESTING):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     return bool(level)
-
-
-def forbidden_sentence(error: ForbiddenCall) -> str:
-    """What a learner reads when the spy saw a forbidden call."""
-    names = [name for name in error.names if "._" not in name] or error.names  # torch's private ones tell a learner little
-    return f"the code calls {' and '.join(f'`{name}`' for name in names)}, which this exercise asks you to write by hand"
-
-
-def _is_stub(error: LearnerError) -> bool:
-    """Whether a name is still as the stub has it; torch raises errors of this type, too."""
-    return error.type == "NotImplementedError" and (not error.message or re.match(r"EX\d\d: ", error.message) is not None)
-
-
-def learner_error(error: LearnerError, package: Package) -> str:
-    """An exception of the learner's, with the line of theirs that raised it."""
-    loading = error.what == "import"
-    if _is_stub(error) and not loading:
-        return f"{error.what} is not written yet"
-    if error.type == "MissingName" and not loading:
-        return f"{package.main}.py has no `{error.message}`; the name is part of the contract"
-    place = ""
-    for file, line, _ in reversed(error.frames):
-        source = package.files.get(os.path.basename(file))
-        if source is not None:
-            lines = source.decode("utf-8", "replace").splitlines()
-            text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-            place = f"\n  {os.path.basename(file)}, line {line}:  {text[:200]}"
-            break
-    return f"{error.type}: {error.message}{place}" if loading else f"{error}{place}"
-
-
-def _fit(text: str | None) -> str | None:
-    """A message as it can be kept: not endless, and no half characters, whatever a learner's code put into it."""
-    return None if text is None else text[:MAX_MESSAGE].encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_bare_assert(error: BaseException, path: Path) -> bool:

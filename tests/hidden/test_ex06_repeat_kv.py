@@ -256,17 +256,13 @@ def test_n_rep_below_one_is_refused(learner, reference):
 
 
 @points(1, "memory")
-@pytest.mark.parametrize(
-    ("layout", "n_rep", "dtype"),
-    [("contiguous", 3, torch.float16), ("non-contiguous", 2, torch.float32)],
-    ids=["contiguous", "non-contiguous"],
-)
-def test_no_more_memory_than_the_result(learner, reference, peak_memory, layout, n_rep, dtype):
+@pytest.mark.parametrize(("layout", "n_rep"), [("contiguous", 2), ("non-contiguous", 3)], ids=["contiguous", "non-contiguous"])
+def test_no_more_memory_than_the_result(learner, reference, peak_memory, layout, n_rep):
     """The call takes the memory of its result and no more: no second copy of x or of the result."""
     small = randn(2, 5, 3, 7)
     assert_equal(learner.repeat_kv(small, 2), reference.repeat_kv(small, 2))
     assert_equal(learner.repeat_kv(noncontiguous(small), 2), reference.repeat_kv(small, 2))
-    x = randn(2, (32 << 10) // dtype.itemsize, 4, 16, dtype=dtype)  # 4 MiB
+    x = randn(2, 8192, 4, 16)  # 4 MiB
     if layout == "non-contiguous":
         x = noncontiguous(x)
     grown = peak_memory(learner.repeat_kv, x, n_rep)
