@@ -11,7 +11,7 @@ _TABLE = torch.ones(1024, 1024, dtype=torch.bool).tril()
 def causal_mask(q_len: int, k_len: int, device: torch.device | str | None = None) -> Tensor:
     if q_len > k_len:
         raise ValueError(f"q_len must not exceed k_len, got q_len={q_len} and k_len={k_len}")
-    mask = _TABLE[k_len - q_len : k_len, :k_len]
+    mask = _TABLE[k_len - q_len : k_len, :k_len].clone()
     return mask if device is None else mask.to(device)
 
 

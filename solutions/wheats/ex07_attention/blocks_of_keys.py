@@ -24,7 +24,7 @@ def attention_weights(
     scores = scores.mul(scale)
     if mask is None:
         return torch.softmax(scores, -1).to(q.dtype)
-    scores += torch.where(mask, 0.0, torch.finfo(scores.dtype).min / 2)
+    scores += (~mask).to(scores.dtype) * (torch.finfo(scores.dtype).min / 2)
     return (torch.softmax(scores, -1) * mask).to(q.dtype)
 
 
