@@ -36,7 +36,7 @@ app = typer.Typer(
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
-ExerciseArgument = Annotated[str | None, typer.Argument(metavar="[EX]", help="An exercise: 06, 6, ex06 or its file's name.")]
+ExerciseArgument = Annotated[str | None, typer.Argument(metavar="EX", help="An exercise: 06, 6, ex06 or its file's name.")]
 IsolationOption = Annotated[str, typer.Option(metavar="TIER", help="Isolation tier: auto, A, B, C or D. See `doctor`.")]
 
 
