@@ -455,7 +455,7 @@ class Worker:
             name = signal.Signals(number).name
         except ValueError:
             return f"signal {number}"
-        if self._cpu_seconds > 0.9 * self.limits.cpu_seconds and name in ("SIGKILL", "SIGXCPU"):
+        if self._cpu_seconds > self.limits.cpu_seconds / 2 and name in ("SIGKILL", "SIGXCPU"):
             return f"{name} (out of CPU time)"
         why = {"SIGKILL": "out of memory?", "SIGSEGV": "a crash in native code"}.get(name)
         return f"{name} ({why})" if why else name

