@@ -42,11 +42,11 @@ class LearnerProcess:
             self.worker.refill()
 
     def has_peaked(self) -> bool:
-        """Whether the worker once held much more memory than now, so that a new peak would not be seen."""
+        """Whether the worker once held, or still holds, much more memory than it needs, so that a new peak would not be seen."""
         if self.worker is None:
             return False
         try:
-            peak, now = self.worker.memory("VmPeak"), self.worker.memory("VmSize")
+            peak, now = self.worker.memory("VmPeak"), self.worker.explained_memory()
         except WorkerGone:
             return True
         return peak is None or now is None or peak - now > PEAK_SLACK

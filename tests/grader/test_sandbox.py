@@ -211,6 +211,7 @@ LIMITS = Limits(call_seconds=20, memory_mb=512, cpu_seconds=30, output_kb=2)
 def sandboxes():
     """One sandbox per tier, started when it is first needed."""
     made: dict[str, Sandbox] = {}
+    os.environ["SOME_TOKEN"] = "secret"  # of the caller's: no worker may see it
 
     def sandbox(tier: str) -> Sandbox:
         if tier not in made:
@@ -218,6 +219,7 @@ def sandboxes():
         return made[tier]
 
     yield sandbox
+    del os.environ["SOME_TOKEN"]
     for one in made.values():
         one.close()
 
@@ -648,10 +650,8 @@ def test_printing_without_end_is_stopped(fresh, monkeypatch):
 # ---- what a worker sees ----------------------------------------------------------------------------------------------
 
 
-def test_the_callers_environment_stays_outside(boxed, monkeypatch):
-    monkeypatch.setenv("SOME_TOKEN", "secret")
-    with Sandbox(boxed.tier, start="spawn") as sandbox, sandbox.worker(PACKAGE, LIMITS) as worker:
-        variables, arguments, paths = Desk(worker).code.environment()
+def test_the_callers_environment_stays_outside(fresh):
+    variables, arguments, paths = fresh().code.environment()
     assert variables == {} and arguments == [""]
     assert str(client.ROOT) not in paths and all(path.startswith((sys.prefix, sys.base_prefix)) for path in paths)
 
@@ -766,16 +766,16 @@ def test_a_tier_that_was_asked_for_is_never_replaced(sandboxes, monkeypatch):
 
 
 @linux
-def test_a_killed_zygote_is_replaced():
-    with Sandbox("B", start="spawn") as sandbox:
-        worker = sandbox.worker(PACKAGE, LIMITS)
-        os.kill(sandbox._zygote, signal.SIGKILL)
-        with pytest.raises(WorkerGone):  # its workers end with it
-            for _ in range(200):
-                Desk(worker).code.add(1)
-                time.sleep(0.01)
-        with sandbox.worker(PACKAGE, LIMITS) as other:
-            assert Desk(other).code.add(1) == 2
+def test_a_killed_zygote_is_replaced(sandboxes):
+    sandbox = sandboxes("C")
+    worker = sandbox.worker(PACKAGE, LIMITS)
+    os.kill(sandbox._zygote, signal.SIGKILL)
+    with pytest.raises(WorkerGone):  # its workers end with it
+        for _ in range(200):
+            Desk(worker).code.add(1)
+            time.sleep(0.01)
+    with sandbox.worker(PACKAGE, LIMITS) as other:
+        assert Desk(other).code.add(1) == 2
 
 
 FORKING = """
