@@ -89,5 +89,12 @@ def test_a_write_that_is_not_admitted_is_seen_from_outside(sandboxes, monkeypatc
 def test_the_probe_leaves_nothing_behind(sandboxes, tmp_path, monkeypatch):
     sandbox = sandboxes("C")
     monkeypatch.setattr(probing.tempfile, "tempdir", str(tmp_path))
+    segments = shared_memory()
     probe(sandbox, SECRET, LIMITS)
     assert os.listdir(tmp_path) == []
+    assert shared_memory() == segments
+
+
+def shared_memory() -> set[str]:
+    """The shared memory segments of the host."""
+    return {line.split()[1] for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]}

@@ -262,7 +262,7 @@ def sandboxes() -> Iterator[Callable[[str], Sandbox]]:
     from grader.sandbox.client import Package, Sandbox, SandboxError
 
     made: dict[str, Sandbox] = {}
-    os.environ["SOME_TOKEN"] = MARK  # of the caller's: no worker may find it
+    os.environ["TOKEN_OF_THE_CALLER"] = MARK  # of the caller's: no worker may find it
 
     def sandbox(tier: str) -> Sandbox:
         if tier not in made:
@@ -274,7 +274,7 @@ def sandboxes() -> Iterator[Callable[[str], Sandbox]]:
         return made[tier]
 
     yield sandbox
-    del os.environ["SOME_TOKEN"]
+    os.environ.pop("TOKEN_OF_THE_CALLER")
     for one in made.values():
         one.close()
 
