@@ -3,6 +3,7 @@
 #   make check EX=06                 grade one exercise (or all, without EX)
 #   make check EX=06 DEBUG=test_x    one public example in your own process: print, breakpoint() and debuggers work
 #   make hint EX=06                  the next of three hints
+#   make look EX=06                  what your own code makes: shapes and pictures
 #   make progress                    where you stand
 #   make doctor                      this machine, and how well it isolates
 #   make help                        everything
@@ -14,7 +15,7 @@ RUN = @LADDER_MAKE=1 $(VENV)/bin/python -m grader
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help check hint progress doctor verify stubs kit grade report test lint setup setup-instructor setup-test
+.PHONY: help check hint look progress doctor verify stubs kit grade report test lint setup setup-instructor setup-test
 
 help: $(VENV)/.core
 	@sed -n 's/^#  *\(make .*\)/  \1/p' Makefile
@@ -25,6 +26,9 @@ check: $(VENV)/.core
 
 hint: $(VENV)/.core
 	$(RUN) hint $(EX) $(ARGS)
+
+look: $(VENV)/.core
+	$(RUN) look $(EX) $(if $(FROM),--from "$(FROM)") $(ARGS)
 
 progress doctor: $(VENV)/.core
 	$(RUN) $@ $(ARGS)

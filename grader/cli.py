@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from grader.course import Course, CourseError, Exercise, load_course
@@ -191,7 +192,6 @@ def hint(
 ) -> None:
     """Give the next of an exercise's three hints."""
     from rich.markdown import Markdown
-    from rich.padding import Padding
 
     from grader import display
     from grader.lessons import HINTS, forget_hints, next_hint
@@ -209,6 +209,34 @@ def hint(
     else:
         console.print(Text(f"  Try that first; {display.command(f'hint EX={one.label}')} has more."))
     console.print()
+
+
+@app.command()
+def look(
+    exercise: Annotated[str, typer.Argument(metavar="EX", help="An exercise: 06, 6, ex06 or its file's name.")],
+    from_: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="A folder or .zip instead of exercises/.")] = None,
+    isolation: IsolationOption = "auto",
+) -> None:
+    """Show what your own code makes: shapes, masks, bars, curves. Judges nothing.
+
+    Exit code 0: shown; 1: your code is not so far yet; 2: wrong usage.
+    """
+    from grader.submission import own_submission
+
+    course = load_course(ROOT)
+    one = course.exercise(exercise)
+    submission = own_submission(from_ or ROOT)
+    with _grader(isolation) as grader:
+        from grader.looking import blocks
+        from grader.text import clean
+
+        console.print()
+        console.print(Text.assemble((f"  Exercise {one.label}", "bold"), f"  {one.title}, as your code has it"))
+        for block in blocks(course, one, submission.file, grader.sandbox):
+            console.print()
+            console.print(Padding(Text(clean(block.text), style="" if block.good else "red"), (0, 2)))
+        console.print()
+        raise typer.Exit(0 if block.good else 1)
 
 
 @app.command()
@@ -336,7 +364,10 @@ def verify(
 
 
 @app.command()
-def stubs(check: Annotated[bool, typer.Option("--check", help="Only say which are out of date.")] = False) -> None:
+def stubs(
+    ex: ExerciseArgument = None,
+    check: Annotated[bool, typer.Option("--check", help="Only say which are out of date.")] = False,
+) -> None:
     """Write exercises/*.py anew from solutions/*.py.
 
     Exit code 1 with --check: some are out of date.
@@ -344,7 +375,7 @@ def stubs(check: Annotated[bool, typer.Option("--check", help="Only say which ar
     from grader.authoring.stubs import stale_stubs, write_stubs
 
     course = load_course(ROOT)
-    names = stale_stubs(course) if check else write_stubs(course)
+    names = (stale_stubs if check else write_stubs)(course, None if ex is None else [course.exercise(ex)])
     for name in names:
         console.print(Text(f"{'out of date' if check else 'wrote'}: {name}"))
     if check and names:

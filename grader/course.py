@@ -37,6 +37,7 @@ Seconds = Annotated[float, Meta(ge=0.1, le=3600, description="seconds, from 0.1 
 CpuSeconds = Annotated[int, Meta(ge=1, le=3600, description="whole seconds, from 1 to 3600")]
 Megabytes = Annotated[int, Meta(ge=64, le=262144, description="whole megabytes, from 64 to 262144")]
 Kilobytes = Annotated[int, Meta(ge=1, le=65536, description="whole kilobytes, from 1 to 65536")]
+Switch = Annotated[bool, Meta(description="true or false")]
 Count = Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")]
 Number = Annotated[int, Meta(ge=1, le=99, description="a whole number from 1 to 99")]
 Points = Annotated[float, Meta(gt=0, le=1000, description="a number above 0, up to 1000")]
@@ -47,6 +48,8 @@ Text = Annotated[str, Meta(pattern=r"\A\S(.{0,98}\S)?\Z", description="one line 
 Names = Annotated[tuple[str, ...], Meta(description="a list of Python names, each once")]
 Calls = Annotated[tuple[str, ...], Meta(description='a list of dotted names such as "torch.nn.GELU", each once')]
 Prerequisites = Annotated[tuple[int, ...], Meta(description="a list of smaller exercise numbers, each once")]
+DEVICES = ("cpu", "cuda")
+Devices = Annotated[tuple[str, ...], Meta(description='a list of "cpu" and "cuda"')]
 FeedbackPolicy = Annotated[Feedback, Meta(description='"explain", "sentence" or "verdict"')]
 
 
@@ -59,6 +62,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     cpu_seconds: CpuSeconds = 60  # CPU time of one worker
     output_kb: Kilobytes = 64  # what the learner's code may print
     max_hangs: Count = 3  # after so many hangs the rest of the exercise is stopped
+    files: Switch = False  # whether there is a small folder to write to
 
 
 class LimitOverrides(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +74,7 @@ class LimitOverrides(msgspec.Struct, frozen=True, kw_only=True):
     cpu_seconds: int | None = None
     output_kb: int | None = None
     max_hangs: int | None = None
+    files: bool | None = None
 
 
 class ByHandRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +82,14 @@ class ByHandRule(msgspec.Struct, frozen=True, kw_only=True):
 
     calls: Calls
     names: Names = ()
+
+
+class TimedTest(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that only a clock can tell: what is compared, with which graded names, and on which devices it can be told."""
+
+    title: Text
+    names: Names
+    devices: Devices = ("cpu", "cuda")
 
 
 class Exercise(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +103,7 @@ class Exercise(msgspec.Struct, frozen=True, kw_only=True):
     prerequisites: Prerequisites = ()
     feedback: FeedbackPolicy = "explain"
     by_hand: tuple[ByHandRule, ...] = ()
+    timed: tuple[TimedTest, ...] = ()
     limits: LimitOverrides = LimitOverrides()
 
     @property
@@ -168,6 +182,14 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
 
     def hidden_test_path(self, exercise: Exercise) -> Path:
         return self.root / "tests" / "hidden" / f"test_{exercise.file}.py"
+
+    def look_path(self, exercise: Exercise) -> Path:
+        return self.root / "tests" / "looks" / f"{exercise.file}.py"
+
+    @property
+    def props_path(self) -> Path:
+        """What suites hand to the code that they test; it runs beside that code."""
+        return self.root / "tests" / "props.py"
 
 
 def load_course(root: Path) -> Course:
@@ -270,7 +292,7 @@ class _Checker:
         name = table.get("file")
         file = f" ({name})" if isinstance(name, str) and re.match(FILE_PATTERN, name) else ""
         before = len(self.problems)
-        values = self._fields(Exercise, table, f"{where}.", file, nested=("by_hand", "limits"))
+        values = self._fields(Exercise, table, f"{where}.", file, nested=("by_hand", "timed", "limits"))
         names = values.get("names", ())
         if "file" in values and "number" in values and values["file"][2:4] != f"{values['number']:02d}":
             allowed = f'"ex{values["number"]:02d}_...", because number is {values["number"]}'
@@ -281,6 +303,8 @@ class _Checker:
             self._prerequisites(values["prerequisites"], values["number"], f"{where}.prerequisites{file}")
         if "by_hand" in table:
             values["by_hand"] = self._by_hand(table["by_hand"], f"{where}.by_hand", file, names)
+        if "timed" in table:
+            values["timed"] = self._timed(table["timed"], f"{where}.timed", file, names)
         if "limits" in table:
             values["limits"] = LimitOverrides(**(self._limits(table["limits"], f"{where}.limits", file) or {}))
         return Exercise(**values) if len(self.problems) == before else None
@@ -305,6 +329,25 @@ class _Checker:
             if "calls" in values:
                 rules.append(ByHandRule(**values))
         return tuple(rules)
+
+    def _timed(self, found: Any, where: str, file: str, graded: tuple[str, ...]) -> tuple[TimedTest, ...]:
+        if not isinstance(found, list):
+            self._wrong(where + file, _show(found), "a list of tables [[exercise.timed]]")
+            return ()
+        tests = []
+        for index, one in enumerate(found):
+            place = f"{where}[{index}]"
+            table = self._table(one, place + file, "a table [[exercise.timed]]")
+            before = len(self.problems)
+            values = {} if table is None else self._fields(TimedTest, table, f"{place}.", file)
+            if "names" in values and graded:
+                allowed = f"a part of the exercise's names: {', '.join(graded)}, each once"
+                self._words(values["names"], f"{place}.names{file}", graded.__contains__, allowed)
+            if "devices" in values:
+                self._words(values["devices"], f"{place}.devices{file}", DEVICES.__contains__, '"cpu", "cuda" or both')
+            if len(self.problems) == before:
+                tests.append(TimedTest(**values))
+        return tuple(tests)
 
     # The small checks that the ones above are made of.
 

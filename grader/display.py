@@ -26,6 +26,7 @@ class Failure(msgspec.Struct):
     category: str
     message: str | None
     hint: str | None
+    picture: str | None = None
     cases: int = 1
     others: int = 0  # tests with other sentences that failed for the same reason
 
@@ -207,7 +208,11 @@ def group_failures(tests: Iterable[TestResult]) -> list[Failure]:
         else:
             groups.append(
                 Failure(
-                    title=test.title, category=EXAMPLES if test.visible else test.category, message=test.message, hint=test.hint
+                    title=test.title,
+                    category=EXAMPLES if test.visible else test.category,
+                    message=test.message,
+                    hint=test.hint,
+                    picture=test.picture,
                 )
             )
     return groups
@@ -224,6 +229,8 @@ def _show_failures(console: Console, exercise: Exercise, result: Result, everyth
         lines: list[tuple[str, str]] = []
         if explain and group.message:
             lines.append(("seen", clean(group.message)))
+        if explain and group.picture:
+            lines.append(("", clean(group.picture)))
         if explain and group.hint:
             lines.append(("looks like", clean(group.hint)))
         if group.others:

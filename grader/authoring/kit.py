@@ -1,6 +1,6 @@
 """Owns the learner's kit: the folder that a learner gets. Runs no learner code.
 
-In it: the stubs with their lessons, the public tests, the grader that a learner runs, course.toml and the papers.
+In it: the stubs with their lessons, the public tests and what `look` shows, the grader that a learner runs, course.toml and the papers.
 Not in it: solutions, wheats, chaffs, hidden tests, what only instructors use, and the repository's history.
 """
 
@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from grader.authoring.stubs import BEGIN, AuthoringError, given_files, stub_of
+from grader.authoring.stubs import BEGIN, GIVEN, AuthoringError, given_files, stub_of
 from grader.course import COURSE_FILE, Course
 
 PAPERS = (COURSE_FILE, "Makefile", "pyproject.toml", "constraints.txt", "README.md", "LICENSE")
@@ -88,9 +88,11 @@ def _files(course: Course) -> dict[str, bytes]:
         files[f"exercises/{exercise.file}.py"] = stub_of(course, exercise).encode()  # fresh, whatever lies in exercises/
         add(f"exercises/{exercise.file}.md")
         add(f"tests/public/test_{exercise.file}.py")
-    for name in SUITE_HELPERS:
-        if (course.root / "tests" / "public" / name).exists():
-            add(f"tests/public/{name}")
+    helpers = [course.props_path, *(course.root / "tests" / "public" / name for name in SUITE_HELPERS)]
+    helpers += [course.look_path(exercise) for exercise in course.exercises]
+    for path in helpers:
+        if path.exists():
+            add(path.relative_to(course.root).as_posix())
     add("grader/__init__.py")
     for path in sorted((course.root / "grader").rglob("*")):
         inner = path.relative_to(course.root / "grader")
@@ -108,7 +110,7 @@ def _check_nothing_leaks(course: Course, files: dict[str, bytes]) -> None:
     secret: dict[bytes, Path] = {}
     for folder in (course.solutions_dir, course.root / "tests" / "hidden"):
         for path in sorted(folder.rglob("*.py")):
-            if path.parent == course.solutions_dir and f"exercises/{path.name}" in files and path.name == "config.py":
+            if path.parent == course.solutions_dir and f"exercises/{path.name}" in files and path.name in GIVEN:
                 continue  # given to learners as it is
             if content := path.read_bytes().strip():
                 secret[content] = path

@@ -28,7 +28,8 @@ from grader.course import Course, Exercise
 
 BEGIN = "# BEGIN SOLUTION"
 END = "# END SOLUTION"
-GIVEN = ("config.py",)  # copied as they are
+GIVEN = ("config.py", "text.py")  # copied as they are
+NEEDED = GIVEN[:1]  # of them, what every course has
 LINE_LENGTH = 120
 
 ScopeNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -50,13 +51,13 @@ class Region(msgspec.Struct, frozen=True):
         return self.begin < _first_line(node) and _last_line(node) < self.end
 
 
-def write_stubs(course: Course) -> list[str]:
-    """Write every stub that is missing or out of date; returns their names, such as "exercises/ex06_repeat_kv.py".
+def write_stubs(course: Course, exercises: Sequence[Exercise] | None = None) -> list[str]:
+    """Write every stub (or those of these exercises) that is missing or out of date; returns names, "exercises/ex06_repeat_kv.py".
 
     Nothing is written if any of the solutions has a mistake.
     """
     stale = []
-    for path, content in _expected(course).items():
+    for path, content in _expected(course, exercises).items():
         if _current(path) != content:
             stale.append((path, content))
     for path, content in stale:
@@ -64,9 +65,9 @@ def write_stubs(course: Course) -> list[str]:
     return [_relative(course, path) for path, _ in stale]
 
 
-def stale_stubs(course: Course) -> list[str]:
+def stale_stubs(course: Course, exercises: Sequence[Exercise] | None = None) -> list[str]:
     """The names of the stubs that `write_stubs` would write."""
-    return [_relative(course, path) for path, content in _expected(course).items() if _current(path) != content]
+    return [_relative(course, path) for path, content in _expected(course, exercises).items() if _current(path) != content]
 
 
 def stub_of(course: Course, exercise: Exercise) -> str:
@@ -77,7 +78,9 @@ def stub_of(course: Course, exercise: Exercise) -> str:
 
 def given_files(course: Course) -> dict[str, str]:
     """The files that learners get as they are: name and text."""
-    return {name: _read(course.solutions_dir / name) for name in GIVEN}
+    return {
+        name: _read(course.solutions_dir / name) for name in GIVEN if name in NEEDED or (course.solutions_dir / name).exists()
+    }
 
 
 def make_stub(source: str, exercise: Exercise, *, name: str) -> str:
@@ -332,10 +335,10 @@ def _blank_tail(lines: list[str]) -> int:
     return count
 
 
-def _expected(course: Course) -> dict[Path, str]:
+def _expected(course: Course, exercises: Sequence[Exercise] | None) -> dict[Path, str]:
     """Every file that is made from the solutions, and its text."""
     expected = {course.exercises_dir / name: text for name, text in given_files(course).items()}
-    for exercise in course.exercises:
+    for exercise in course.exercises if exercises is None else exercises:
         expected[course.exercise_path(exercise)] = stub_of(course, exercise)
     return expected
 

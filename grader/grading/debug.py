@@ -21,6 +21,7 @@ def run_example(course: Course, exercise: Exercise, files: Files, test: str, see
     materials = read_materials(course, exercise)
     contents: dict[str, bytes] = {}
     paths: dict[str, str] = {name: str(course.exercises_dir / name) for name in materials.given}
+    paths[course.props_path.name] = str(course.props_path)
     for one in (*materials.prerequisites, exercise):
         file = files(one.file)
         if not isinstance(file, SourceFile):

@@ -180,7 +180,7 @@ class Grader:
         run = run_suite(self._suite(materials, files, seed, only), self.sandbox)
         if _faults(run, materials.exercise, materials, only):
             return None
-        return [msgspec.structs.replace(test, message=_silent(test)) for test in _results(run.tests)]
+        return [msgspec.structs.replace(test, message=_silent(test), picture=None) for test in _results(run.tests)]
 
 
 @functools.cache
@@ -211,6 +211,7 @@ def _results(records: list[TestRecord]) -> list[TestResult]:
             message=record.message,
             diagnosis=record.diagnosis,
             hint=record.hint,
+            picture=record.picture,
             detail=record.detail,
         )
         for record in records

@@ -15,8 +15,9 @@ from grader.sandbox.client import Limits, Package
 from grader.suite.by_hand import ByHandRule, with_twins
 from grader.suite.diagnosis import Chaff
 from grader.suite.plugin import Suite
+from grader.suite.sentences import PROPS
 
-GIVEN = ("config.py",)
+GIVEN = ("config.py", "text.py")
 GRADER = Path(__file__).resolve().parents[1]
 GRADING_ROOMS = ("sandbox", "suite", "grading")  # a change there may change results
 
@@ -53,6 +54,8 @@ def read_materials(course: Course, exercise: Exercise) -> Materials:
         raise MaterialError(f"{course.public_test_path(exercise)}: there is no test of exercise {exercise.label}")
     references = {f"{one.file}.py": _read(course.solution_path(one)) for one in needed if course.solution_path(one).is_file()}
     given = {name: _read(course.exercises_dir / name) for name in GIVEN if (course.exercises_dir / name).is_file()}
+    if course.props_path.is_file():
+        given[PROPS] = _read(course.props_path)
     chaffs = []
     folder = course.chaffs_dir(exercise)
     if len(references) == len(needed) and folder.is_dir():
@@ -70,6 +73,7 @@ def read_materials(course: Course, exercise: Exercise) -> Materials:
             memory_mb=limits.memory_mb,
             cpu_seconds=limits.cpu_seconds,
             output_kb=limits.output_kb,
+            files=limits.files,
         ),
         exercise_seconds=limits.exercise_seconds,
         max_hangs=limits.max_hangs,

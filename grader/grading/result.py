@@ -38,6 +38,7 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None  # what was seen, for the learner
     diagnosis: str | None = None  # name of the chaff whose outputs equal the learner's
     hint: str | None = None  # that chaff's hint
+    picture: str | None = None  # lines of a small drawing: yours beside the right one, where a learner may see that
     detail: str | None = None  # for the instructor alone: the traceback of an `error`
 
 

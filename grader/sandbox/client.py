@@ -36,6 +36,7 @@ FLOOD_BYTES = 16 << 20  # printed; past it the worker is ended
 ANSWER_BYTES = 1 << 30  # of memory that the answers within one test may take on this side
 HEADER_WEIGHT = 32  # bytes of memory that a byte of a header may become
 HOARD_BYTES = 4 << 20  # what code may hold besides what it was sent: modules that it imported, small objects
+FOLDER_SECONDS = 0.1  # between two looks at how much a worker has written
 DEATH_SECONDS = 0.05  # a process that closed its end of the wire has ended by then, or did not mean to end
 
 
@@ -62,6 +63,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: int = 2048
     cpu_seconds: int = 120
     output_kb: int = 64
+    files: bool = False  # a folder to write to, of at most jail.TMP_BYTES
 
 
 class Package(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,12 +108,22 @@ class Stream:
 
 
 def _remove_leftovers() -> None:
-    """Remove the empty folders of commands that were killed before they could do it themselves."""
+    """Remove the folders of commands that were killed before they could do it themselves."""
     for path in Path(tempfile.gettempdir()).glob(f"{MOUNT_POINT}*-*"):
         number = path.name.removeprefix(MOUNT_POINT).split("-")[0]
         with contextlib.suppress(OSError):
             if number.isdigit() and not _exists(int(number)):
-                path.rmdir()
+                shutil.rmtree(path) if "-files-" in path.name else path.rmdir()
+
+
+def _bytes_in(folder: str) -> int:
+    """What the files of a folder take on the disk, as far as it can be seen."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(path, name)).st_blocks * 512
+    return total
 
 
 def _exists(pid: int) -> bool:
@@ -208,6 +220,7 @@ class Sandbox:
     def _open(self, tier: str, limits: Limits) -> _Connection:
         ours, theirs = socket.socketpair()
         read_end, write_end = os.pipe()
+        folder = self._folder() if limits.files and tier != "A" else None  # in tier A each worker has a /tmp of its own
         if tier == "D":
             process = subprocess.Popen(
                 [
@@ -217,6 +230,7 @@ class Sandbox:
                     str(theirs.fileno()),
                     str(limits.memory_mb),
                     str(limits.cpu_seconds),
+                    folder or "",
                 ],
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT,
@@ -228,8 +242,9 @@ class Sandbox:
             )
             theirs.close()
             os.close(write_end)
-            return _Connection(ours, read_end, process.pid, process=process)
+            return _Connection(ours, read_end, process.pid, process=process, folder=folder)
         spec = {"tier": tier, "root": self._root, "memory_mb": limits.memory_mb, "cpu_seconds": limits.cpu_seconds}
+        spec["folder"] = folder
         try:
             try:
                 pid, status_socket, status = self._fork_worker(spec, theirs, write_end)
@@ -244,7 +259,13 @@ class Sandbox:
         finally:
             theirs.close()
             os.close(write_end)
-        return _Connection(ours, read_end, pid, status=status, status_socket=status_socket)
+        return _Connection(ours, read_end, pid, status=status, status_socket=status_socket, folder=folder)
+
+    def _folder(self) -> str:
+        """A folder that one worker may write to, whatever uid it has."""
+        folder = tempfile.mkdtemp(prefix=f"{MOUNT_POINT}{os.getpid()}-files-")
+        os.chmod(folder, 0o777)
+        return folder
 
     def _fork_worker(self, spec: dict[str, Any], wired: socket.socket, output: int) -> tuple[int, socket.socket, Any]:
         """Ask the zygote for a worker: its process, and the channel on which its end will be told."""
@@ -298,6 +319,7 @@ class _Connection(msgspec.Struct):
     status: Any = None
     status_socket: Any = None
     process: Any = None
+    folder: str | None = None  # that only this worker writes to; removed with it
 
 
 class Worker:
@@ -487,8 +509,13 @@ class Worker:
     def _collect_output(self) -> None:
         """Drain what the code prints, keep the beginning, and end a process that never stops printing."""
         cap = self.limits.output_kb << 10
+        folder = self._connection.folder
         while True:
             try:
+                if folder and not select.select([self._connection.output], [], [], FOLDER_SECONDS)[0]:
+                    if _bytes_in(folder) > jail.TMP_BYTES:
+                        self._signal_kill()
+                    continue
                 chunk = os.read(self._connection.output, 65536)
             except OSError:
                 break
@@ -538,6 +565,8 @@ class Worker:
             os.close(self._pidfd)
             self._pidfd = None
         self._drain.join(1.0)
+        if connection.folder:
+            shutil.rmtree(connection.folder, ignore_errors=True)
 
     def __enter__(self) -> Worker:
         return self

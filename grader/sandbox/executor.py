@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from . import wire
-from .program import Program
+from .program import Program, RefusedImports
 from .spy import ForbiddenCallSpy
 
 
 class MissingName(Exception):
-    """The package lacks a graded name; `str` names it."""
+    """The package lacks a name that is asked for; `str` names it, with its file if that is not the main one."""
 
 
 class Executor:
@@ -29,7 +29,9 @@ class Executor:
         self.kept: dict[int, Any] = {}
         self._numbers = itertools.count(1)
         self._spies = {name: ForbiddenCallSpy(calls) for name, calls in load.forbidden.items()}
-        self._object_spy = ForbiddenCallSpy(sorted({call for calls in load.forbidden.values() for call in calls}))
+        forbidden = sorted({call for calls in load.forbidden.values() for call in calls})
+        self._object_spy = ForbiddenCallSpy(forbidden)
+        self._refused = RefusedImports(name for name in forbidden if "." not in name)
 
     # --- requests ---
 
@@ -46,7 +48,7 @@ class Executor:
             arguments = decoder.decode(request.arguments) or ()
             keywords = decoder.decode(request.keywords) or {}
             extra = decoder.decode(request.extra)
-            with spy:
+            with spy, self._refused:
                 value = getattr(self, f"_do_{request.operation}")(request, arguments, keywords, extra)
                 encoded = wire.encode(value, answer, self._keep)
             return wire.Ok(value=encoded, used=sorted(spy.used)), answer
@@ -98,11 +100,12 @@ class Executor:
         if request.handle is not None:
             value = self.kept[request.handle]
         else:
-            value = self.program.module(self.load.main)
-            first = request.path.split(".")[0]
+            file, _, path = request.path.rpartition(":")
+            value = self.program.module(file or self.load.main)
+            first = path.split(".")[0]
             if not hasattr(value, first):
-                raise MissingName(first)
-        for name in filter(None, request.path.split(".")):
+                raise MissingName(f"{file}.{first}" if file else first)
+        for name in filter(None, request.path.rpartition(":")[2].split(".")):
             value = getattr(value, name)
         return value
 
@@ -145,6 +148,28 @@ class Executor:
         of_parameters = {name: next(gradients) if p.requires_grad else None for name, p in parameters.items()}
         return output, of_inputs, of_parameters
 
+    def _do_using(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> tuple[Any, list[str]]:
+        """Call it, and say which of the dotted names in `extra` were used on the way."""
+        spy = ForbiddenCallSpy(extra)
+        with spy:
+            result = self._target(request)(*arguments, **keywords)
+        return result, sorted(spy.used)
+
+    def _do_submodules(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> list[tuple]:
+        """Run a module and write down (name, inputs, outputs) of every submodule, in the order in which they finish."""
+        target, seen = self._target(request), []
+
+        def hook(name: str) -> Callable:
+            return lambda module, inputs, output: seen.append((name, _tensors(inputs), _tensors(output)))
+
+        hooks = [module.register_forward_hook(hook(name)) for name, module in target.named_modules() if name]
+        try:
+            target(*arguments, **keywords)
+        finally:
+            for one in hooks:
+                one.remove()
+        return seen
+
     def _do_get(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> Any:
         value = self._target(request)
         return value() if callable(value) and not isinstance(value, torch.nn.Module) else value
@@ -183,6 +208,12 @@ class Executor:
 def _text(value: Any) -> str:
     """A plain string that can be sent, whatever a subclass of `str` or half a character would do."""
     return str.__str__(value)[: wire.MAX_TEXT].encode("utf-8", "backslashreplace").decode()
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    """The plain tensors of a module's input or output, as they are now."""
+    values = value if isinstance(value, tuple | list) else (value,)
+    return [one.detach().clone() for one in values if isinstance(one, torch.Tensor)]
 
 
 def _differentiable(value: Any) -> bool:

@@ -1,4 +1,5 @@
-"""A package built from bytes in memory: how learner code, references and chaffs are all loaded. Reads no files.
+"""A package built from bytes in memory: how learner code, references and chaffs are all loaded, and what they may not import.
+Reads no files.
 
 Because the package never exists on disk, nothing beside the files that were sent (`conftest.py`, `.pth`, compiled modules)
 can be imported from it, and the worker needs no access to any course folder.
@@ -11,6 +12,7 @@ import importlib.abc
 import importlib.machinery
 import linecache
 import sys
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -55,3 +57,30 @@ class Program(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def _file(self, fullname: str) -> str:
         return fullname.removeprefix(self.package + ".") + ".py"
+
+
+class RefusedImports(importlib.abc.MetaPathFinder):
+    """While entered, importing one of these modules or a part of it raises ImportError, even if something loaded it before."""
+
+    def __init__(self, modules: Iterable[str]) -> None:
+        self.modules = frozenset(modules)
+        self._loaded: dict[str, ModuleType] = {}
+
+    def __enter__(self) -> None:
+        if not self.modules:
+            return
+        if any(name in sys.modules for name in self.modules):
+            names = [name for name in sys.modules if name.partition(".")[0] in self.modules]
+            self._loaded = {name: sys.modules.pop(name) for name in names}
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *error: Any) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        sys.modules.update(self._loaded)
+        self._loaded = {}
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> None:
+        name = fullname.partition(".")[0]
+        if name in self.modules:
+            raise ImportError(f"`{name}` cannot be imported here: what it does is to be written by hand", name=fullname)

@@ -68,6 +68,14 @@ class Vjp(NamedTuple):
     parameters: dict[str, torch.Tensor | None]
 
 
+class Submodule(NamedTuple):
+    """One run of one submodule."""
+
+    name: str  # as in `named_modules`
+    inputs: list[torch.Tensor]
+    outputs: list[torch.Tensor]
+
+
 class Session:
     """The traffic with one executor: encodes, decodes, wraps handles, keeps the trace."""
 
@@ -75,11 +83,12 @@ class Session:
         """`transport` is asked at every request, so that a dead worker can be replaced between tests."""
         self._transport = transport
         self.trace: list[Observation] = []
+        self._streams: dict[int, Stream] = {}  # all that were arguments: a generator may pull long after the call that made it
         self.watch: Callable[[Observation], None] | None = None  # called with every answer; may raise to stop a replay
 
     def ask(self, operation: str, what: str, **fields: Any) -> Any:
         """One request. Raises `LearnerError`, `ForbiddenCall` or `WorkerGone`."""
-        blob, streams = wire.Blob(), {}
+        blob, streams = wire.Blob(), self._streams
 
         def other(value: Any) -> Any:
             if isinstance(value, RemoteObject):
@@ -125,13 +134,17 @@ class Session:
 class Remote:
     """The learner's module: every attribute is a `RemoteFunction`."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, file: str = "") -> None:
+        self._session, self._file = session, file
+
+    def file(self, name: str) -> Remote:
+        """Another file of the same package: a prerequisite ("ex13_kv_cache"), a given one ("config") or the suite's "props"."""
+        return Remote(self._session, f"{name}:")
 
     def __getattr__(self, name: str) -> RemoteFunction:
         if name.startswith("__"):
             raise AttributeError(name)
-        return RemoteFunction(self._session, None, name, name)
+        return RemoteFunction(self._session, None, f"{self._file}{name}", name)
 
 
 class RemoteFunction:
@@ -164,6 +177,10 @@ class RemoteFunction:
         if type(answer) is not tuple or len(answer) != 3 or type(answer[1]) is not tuple or type(answer[2]) is not dict:
             raise _broken()
         return answer
+
+    def using(self, calls: list[str], *arguments: Any, **keywords: Any) -> tuple[Any, list[str]]:
+        """Call it: (result, which of the dotted torch names in `calls` it used)."""
+        return _using(self._ask("using", arguments, keywords, extra=calls), calls)
 
     def vjp(self, *arguments: Any, cotangent: Any, **keywords: Any) -> Vjp:
         """Call it on the arguments and pull `cotangent` (a tensor, or a tuple for a tuple output) back through it."""
@@ -215,6 +232,25 @@ class RemoteModule(RemoteObject):
     def keep(self, *arguments: Any, **keywords: Any) -> RemoteObject:
         """Its forward pass; the result stays on the other side."""
         return _kept(self._ask("keep", self.type_name, arguments=arguments, keywords=keywords))
+
+    def using(self, calls: list[str], *arguments: Any, **keywords: Any) -> tuple[Any, list[str]]:
+        """Its forward pass: (output, which of the dotted torch names in `calls` it used)."""
+        answer = self._ask("using", self.type_name, arguments=arguments, keywords=keywords, extra=calls)
+        return _using(answer, calls)
+
+    def submodules(self, *arguments: Any, **keywords: Any) -> list[Submodule]:
+        """Its forward pass: what went into each submodule and what came out, in the order in which they finish."""
+        answer = self._ask("submodules", f"{self.type_name}.submodules", arguments=arguments, keywords=keywords)
+        if type(answer) is not list or not all(type(one) is tuple and len(one) == 3 for one in answer):
+            raise _broken()
+        parts = [Submodule(*one) for one in answer]
+        if not all(
+            type(part.name) is str
+            and all(type(side) is list and all(isinstance(x, torch.Tensor) for x in side) for side in part[1:])
+            for part in parts
+        ):
+            raise _broken()
+        return parts
 
     def vjp(self, *arguments: Any, cotangent: Any, **keywords: Any) -> Vjp:
         """Forward pass, and gradients of `cotangent` with respect to inputs and parameters."""
@@ -283,6 +319,12 @@ def _kept(answer: Any) -> RemoteObject:
     if not isinstance(answer, RemoteObject):
         raise _broken()
     return answer
+
+
+def _using(answer: Any, calls: list[str]) -> tuple[Any, list[str]]:
+    if type(answer) is not tuple or len(answer) != 2 or type(answer[1]) is not list:
+        raise _broken()
+    return answer[0], [call for call in calls if call in answer[1]]
 
 
 def _vjp(answer: Any, count: int) -> Vjp:

@@ -66,7 +66,8 @@ class Load(Message, tag="load"):
     package: str
     main: str  # module that holds the graded names
     files: Any = None  # encoded; "ex06_repeat_kv.py" -> the file's bytes as a tensor
-    forbidden: dict[str, list[str]] = {}  # graded name -> dotted names of calls that it must do without
+    # graded name -> dotted names of calls that it must do without; without a dot, a module that nothing here can import
+    forbidden: dict[str, list[str]] = {}
 
 
 class Request(Message, tag="request"):

@@ -6,9 +6,11 @@ forked child, or as `python -m grader.sandbox.worker FD` (tier D).
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -21,17 +23,20 @@ def warm_up() -> None:
     import torch.nn.functional
 
     torch.set_num_threads(1)
-    try:
-        import jaxtyping  # noqa: F401
-    except ImportError:
-        pass
+    for name in ("jaxtyping", "regex"):
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass
     x = torch.ones(2, 3, requires_grad=True)
     torch.autograd.grad((torch.nn.Linear(3, 2)(x).softmax(-1) @ x).sum(), [x])
 
 
-def serve(connection: socket.socket) -> NoReturn:
-    """Answer requests until the trusted side hangs up."""
+def serve(connection: socket.socket, folder: str | None = None) -> NoReturn:
+    """Answer requests until the trusted side hangs up. Temporary files go to `folder`, if one is given."""
     os.environ.clear()
+    if folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
     sys.argv = [""]
     sys.dont_write_bytecode = True
     sys.path[:] = [
@@ -81,13 +86,13 @@ def main() -> NoReturn:
     os.dup2(int(sys.argv[1]), 3)
     os.closerange(4, 65536)
     connection = socket.socket(fileno=3)
-    memory_mb, cpu_seconds = int(sys.argv[2]), int(sys.argv[3])
+    memory_mb, cpu_seconds, folder = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     warm_up()
     layers = ["separate process"]
     if sys.platform == "linux":
         layers += jail.limit_resources(jail.address_space(), memory_mb, cpu_seconds, jail.tasks_of(os.getuid()))
     wire.send(connection, wire.Hello(layers))
-    serve(connection)
+    serve(connection, folder or None)
 
 
 if __name__ == "__main__":

@@ -117,14 +117,14 @@ def _become_worker(spec: dict[str, Any], tier: str, layers: list[str], connectio
         layers += jail.drop_privileges(change_uid=tier == "A" or host.open_to_all)
         jail.die_with_parent()  # again: a change of uid clears it
         if tier in "AB":
-            writable = ["/tmp", "/dev/null"] if tier == "A" else ["/dev/null"]
+            writable = ["/tmp", "/dev/null"] if tier == "A" else ["/dev/null", *filter(None, [spec["folder"]])]
             layers += jail.landlock([*host.readable, "/dev/urandom", "/dev/zero"], writable)
             layers += jail.seccomp()
     except jail.Refused as refusal:
         wire.send(wired, wire.Hello([], refused=str(refusal)))
         os._exit(0)
     wire.send(wired, wire.Hello(layers))
-    worker.serve(wired)
+    worker.serve(wired, spec["folder"])
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from .checks import (
     not_assessed,
 )
 from .inputs import choice, noncontiguous, rand_bool, randint, randn, uniform
+from .modules import assert_chunks_close, assert_module_close
 from .plugin import points
 
 __all__ = [
@@ -23,8 +24,10 @@ __all__ = [
     "Stream",
     "Vjp",
     "assert_arguments_unchanged",
+    "assert_chunks_close",
     "assert_close",
     "assert_equal",
+    "assert_module_close",
     "assert_shape",
     "assert_value_error",
     "choice",

@@ -49,6 +49,8 @@ TWINS: dict[str, tuple[str, ...]] = {
     "torch.nn.functional.silu": ("torch.nn.SiLU",),
     "torch.nn.CrossEntropyLoss": ("torch.nn.functional.cross_entropy",),
     "torch.nn.functional.cross_entropy": ("torch.nn.CrossEntropyLoss",),
+    "torch.optim": ("torch._fused_adam_", "torch._fused_adamw_", "torch._fused_sgd_", "torch._fused_adagrad_"),
+    "torch.nn.utils.clip_grad_norm_": ("torch.nn.utils.clip_grad_norm", "torch.nn.utils.clip_grads_with_norm_"),
 }
 READ_ONLY_TWINS: dict[str, tuple[str, ...]] = {  # found in the source, but too slow to import for the spy
     "torch.nn.functional.scaled_dot_product_attention": ("torch.nn.attention.flex_attention.flex_attention",),
@@ -64,7 +66,11 @@ STRING_LOOKUPS = {"getattr", "attrgetter", "methodcaller"}
 
 
 class ByHandRule(msgspec.Struct, frozen=True):
-    """Dotted names that must not be used, and the graded names it applies to (none: everywhere)."""
+    """Dotted names that must not be used, and the graded names it applies to (none: everywhere).
+
+    A name without a dot is a module, and any import of it or of a part of it counts; so does any use of a part of torch
+    such as "torch.optim".
+    """
 
     calls: list[str]
     names: list[str] = []
@@ -256,7 +262,9 @@ def constant(node: ast.expr) -> str | None:
 class _Scanner:
     def __init__(self, tree: ast.Module, rule: ByHandRule) -> None:
         self.tree, self.rule, self.names = tree, rule, _Names(tree)
-        self.direct = {call.rpartition(".")[2]: call for call in rule.calls}
+        self.modules = {call for call in rule.calls if "." not in call}
+        self.direct = {call.rpartition(".")[2]: call for call in rule.calls if call not in self.modules}
+        self.parts = {name: call for name, call in self.direct.items() if call in sys.modules}  # of torch
         self.twins = {
             twin.rpartition(".")[2]: twin
             for call in rule.calls
@@ -322,7 +330,9 @@ class _Scanner:
 
     def _imported(self, node: ast.AST, dotted: str) -> Iterator[Finding]:
         parts = dotted.split(".")
-        if parts[0] in DYNAMIC_MODULES or dotted == "sys.modules":
+        if parts[0] in self.modules:
+            yield Finding(node.lineno, f"imports `{parts[0]}`, which does what this exercise asks you to write by hand")
+        elif parts[0] in DYNAMIC_MODULES or dotted == "sys.modules":
             yield self._hidden(node, dotted)
         elif parts[0] == "torch":
             if HIDDEN_PARTS & set(parts):
@@ -366,8 +376,9 @@ class _Scanner:
                 yield self._hidden(node, f"{called} with a computed name")
 
     def _forbidden(self, node: ast.AST, name: str, dotted: str) -> Iterator[Finding]:
-        if name in self.direct:
-            yield Finding(node.lineno, f"uses `{self.direct[name]}`, which this exercise asks you to write by hand")
+        part = next((part for part in dotted.replace(":", ".").split(".") if part in self.parts), None)
+        if name in self.direct or part:
+            yield Finding(node.lineno, f"uses `{self.direct[part or name]}`, which this exercise asks you to write by hand")
         elif name in self.twins:
             yield Finding(node.lineno, f"uses `{self.twins[name]}`, which does what this exercise asks you to write by hand")
         elif name.startswith("_") and dotted.startswith("torch.") and any(words <= _words(name) for words in self.words):

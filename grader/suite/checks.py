@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -11,7 +12,9 @@ import torch
 from grader.sandbox.client import Stream
 from grader.sandbox.remote import LearnerError, RemoteFunction, RemoteIterator, RemoteModule, RemoteObject
 
+from .explain import explain_nan, explain_shape, explain_values
 from .inputs import AuthoringError, describe
+from .pictures import Picture
 
 # Largest error allowed, relative to the larger of 1 and the expected output's largest value. float64 input may be computed
 # in float32 (a contract of the course); integers and bool are compared exactly.
@@ -28,12 +31,19 @@ TOLERANCE: dict[torch.dtype, float] = {
 class Mistake(AssertionError):
     """A test failed through the learner's code; `str` is what was seen, in a learner's words.
 
-    `expected` may hold what a public example should have given; it is never set from a hidden test's data by the runner.
+    `expected` and `picture` may hold what a public example should have given; of a hidden test, a learner sees neither, but the
+    picture of a mask (`open_picture`).
     """
 
-    def __init__(self, message: str, expected: str | None = None) -> None:
+    def __init__(
+        self, message: str, expected: str | None = None, *, picture: str | None = None, open_picture: bool = False
+    ) -> None:
         super().__init__(message)
-        self.expected = expected
+        self.expected, self.picture, self.open_picture = expected, picture, open_picture
+
+    def with_note(self, note: str) -> Mistake:
+        """The same mistake with a second sentence."""
+        return Mistake(f"{self}; {note}", self.expected, picture=self.picture, open_picture=self.open_picture)
 
 
 class NotAssessed(Exception):
@@ -94,9 +104,17 @@ def assert_shape(actual: Any, shape: tuple[int, ...] | list[int], *, what: str =
 
 def _same_kind(actual: Any, expected: torch.Tensor, what: str) -> torch.Tensor:
     tensor = _as_tensor(actual, what)
-    assert_shape(tensor, tuple(expected.shape), what=what)
+    tolerance = max(TOLERANCE.get(tensor.dtype, 0.0), TOLERANCE.get(expected.dtype, 0.0))
+    try:
+        assert_shape(tensor, tuple(expected.shape), what=what)
+    except Mistake as mistake:
+        note = explain_shape(tensor, expected, tolerance)
+        raise (mistake.with_note(note) if note else mistake) from None
     if tensor.dtype != expected.dtype:
-        raise Mistake(f"{what} has dtype {_dtype(tensor.dtype)}, not {_dtype(expected.dtype)}")
+        right = not tensor.dtype.is_complex and not expected.dtype.is_complex and expected.numel() > 0
+        right = right and bool(close_places(tensor.to(torch.float64), expected.to(torch.float64), tolerance).all())
+        note = "; the values are right" if right else ""
+        raise Mistake(f"{what} has dtype {_dtype(tensor.dtype)}, not {_dtype(expected.dtype)}{note}")
     return tensor
 
 
@@ -121,26 +139,43 @@ def close_places(actual: torch.Tensor, expected: torch.Tensor, tolerance: float)
     return ((one - other).abs() <= limit) | (one == other) | (one.isnan() & other.isnan())
 
 
-def _mismatch(tensor: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, what: str) -> Mistake:
+def _mismatch(
+    tensor: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, what: str, tolerance: float, picture: Picture | None
+) -> Mistake:
     place = _where(wrong)
     count, total = int(wrong.sum()), wrong.numel()
     yours = tensor[tuple(place)]
     many = f"{count} of {total} values of {what} {'is' if count == 1 else 'are'} wrong" if wrong.dim() else f"{what} is wrong"
     first = f"{'the first ' if count > 1 else ''}at {place}" if place else ""
     seen = f"{many}{', ' + first if first else ''}: yours is {_show(yours)}"
-    return Mistake(seen, expected=f"expected {_show(expected[tuple(place)])}")
+    mistake = Mistake(
+        seen,
+        expected=f"expected {_show(expected[tuple(place)])}",
+        picture=picture(tensor, expected) if picture else None,
+        open_picture=expected.dtype == torch.bool,
+    )
+    note = explain_values(tensor, expected, tolerance)
+    return mistake.with_note(note) if note else mistake
 
 
-def assert_close(actual: Any, expected: Any, *, what: str = "the output", tolerance: float | None = None) -> None:
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    what: str = "the output",
+    tolerance: float | None = None,
+    picture: Picture | None = None,
+) -> None:
     """Same type, shape and dtype as the reference's tensor (or tuple or list of tensors, or float), and close values.
 
-    `tolerance` replaces the table's figure; it is relative to max(1, largest expected value).
+    `tolerance` replaces the table's figure; it is relative to max(1, largest expected value). `picture` draws a wrong tensor beside
+    the right one; of hidden tests, only masks are drawn.
     """
     if isinstance(expected, tuple | list):
         if not isinstance(actual, tuple | list) or len(actual) != len(expected):
             raise Mistake(f"{what} is {_type_name(actual)}, not {_type_name(expected)}")
         for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
-            assert_close(one, other, what=f"{what}[{index}]", tolerance=tolerance)
+            assert_close(one, other, what=f"{what}[{index}]", tolerance=tolerance, picture=picture)
         return
     if isinstance(expected, float):
         if isinstance(actual, bool) or not isinstance(actual, int | float):
@@ -150,7 +185,7 @@ def assert_close(actual: Any, expected: Any, *, what: str = "the output", tolera
         raise AuthoringError(f"assert_close expects a tensor, not {describe(expected)}; use assert_equal")
     tensor = _same_kind(actual, expected, what)
     if not expected.dtype.is_floating_point and not expected.dtype.is_complex:
-        assert_equal(tensor, expected, what=what)
+        assert_equal(tensor, expected, what=what, picture=picture)
         return
     tolerance = TOLERANCE.get(expected.dtype) if tolerance is None else tolerance
     if tolerance is None:
@@ -161,10 +196,11 @@ def assert_close(actual: Any, expected: Any, *, what: str = "the output", tolera
         if not place:
             raise Mistake(f"{what} is NaN")
         many = f"{count} of {bad.numel()} values of {what} {'is' if count == 1 else 'are'} NaN"
-        raise Mistake(f"{many}, {'the first ' if count > 1 else ''}at {place}")
+        where = explain_nan(bad)
+        raise Mistake(f"{many}, {'the first ' if count > 1 else ''}at {place}{'; ' + where if where else ''}")
     same = close_places(tensor, expected, tolerance)
     if not same.all():
-        raise _mismatch(tensor, expected, ~same, what)
+        raise _mismatch(tensor, expected, ~same, what, tolerance, picture)
 
 
 def _as_float(number: int | float) -> float:
@@ -174,15 +210,16 @@ def _as_float(number: int | float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def assert_equal(actual: Any, expected: Any, *, what: str = "the output") -> None:
-    """The very same plain data, types included; tensors equal in shape, dtype and every value, NaN only where it is expected."""
+def assert_equal(actual: Any, expected: Any, *, what: str = "the output", picture: Picture | None = None) -> None:
+    """The very same plain data, types included; tensors equal in shape, dtype and every value, NaN only where it is expected.
+    `picture` as in `assert_close`."""
     if isinstance(expected, torch.Tensor):
         tensor = _same_kind(actual, expected, what)
         wrong = tensor != expected
         if expected.dtype.is_floating_point or expected.dtype.is_complex:
             wrong &= ~(tensor.isnan() & expected.isnan())
         if wrong.any():
-            raise _mismatch(tensor, expected, wrong, what)
+            raise _mismatch(tensor, expected, wrong, what, 0.0, picture)
         return
     if type(actual) is not type(expected):
         raise Mistake(f"{what} is {_type_name(actual)}, not {_type_name(expected)}")
@@ -214,9 +251,11 @@ def _difference(actual: Any, expected: Any, what: str) -> Mistake:
     return Mistake(f"{what} is wrong from {unit} {place} on: {actual[place : place + 40]!r}", expected=there)
 
 
-def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, **keywords: Any) -> None:
-    """The call must raise a ValueError whose message holds `naming`, the name of the bad argument, and the values of all numbers
-    among the arguments."""
+def assert_value_error(
+    function: RemoteFunction, *arguments: Any, naming: str, values: Sequence[int | float] | None = None, **keywords: Any
+) -> None:
+    """The call must raise a ValueError whose message holds `naming`, the name of the bad argument, and the bad `values`; None
+    means all numbers among the arguments."""
     try:
         result = function(*arguments, **keywords)
     except LearnerError as error:
@@ -226,7 +265,7 @@ def assert_value_error(function: RemoteFunction, *arguments: Any, naming: str, *
             raise Mistake(f"{function.what} raised {error.type} where a bad {naming} asks for ValueError") from None
         if naming.lower() not in error.message.lower():
             raise Mistake(f"the ValueError does not mention `{naming}`; it says {describe(error.message)}") from None
-        for value in (*arguments, *keywords.values()):
+        for value in (*arguments, *keywords.values()) if values is None else values:
             if type(value) in (int, float) and not re.search(rf"(?<![\w.-]){re.escape(str(value))}(?![\w.])", error.message):
                 raise Mistake(
                     f"the ValueError mentions `{naming}`, but not the {value} that was given; it says {describe(error.message)}"

@@ -34,9 +34,10 @@ class Chaff(msgspec.Struct, frozen=True):
     package: Package
 
 
-def _holds_objects(request: wire.Request) -> bool:
-    """Whether an argument is an object of an earlier request."""
-    return b'{"h":[' in msgspec.json.encode(request)
+def _holds_references(request: wire.Request) -> bool:
+    """Whether an argument is an object of an earlier request, or a stream."""
+    encoded = msgspec.json.encode(request)
+    return b'{"h":[' in encoded or b'{"s":' in encoded
 
 
 class MeasuredPeak(msgspec.Struct):
@@ -106,7 +107,7 @@ class Listener:
     ) -> tuple[wire.Ok | wire.Raised, bytearray]:
         """Pass it on."""
         self.last = None
-        if not streams and request.handle is None and blob.size <= MAX_QUESTION and not _holds_objects(request):
+        if request.handle is None and blob.size <= MAX_QUESTION and not _holds_references(request):
             self.last = Question(request, b"".join(blob.parts))
         return self._transport().request(request, blob, streams)
 

@@ -91,6 +91,7 @@ class TestRecord(msgspec.Struct, kw_only=True):
     message: str | None = None
     diagnosis: str | None = None
     hint: str | None = None
+    picture: str | None = None
     detail: str | None = None
 
 
@@ -226,6 +227,7 @@ class Plugin:
         explain = True
         if isinstance(error, Mistake):
             record.message = str(error) + (f"; {error.expected}" if record.visible and error.expected else "")
+            record.picture = fit(error.picture) if record.visible or error.open_picture else None
         elif isinstance(error, LearnerError) and error.session is self.session:
             record.message = learner_error(error, self.suite.learner)
             explain = not is_stub(error)

@@ -9,6 +9,7 @@ from grader.sandbox.client import Package
 from grader.sandbox.remote import ForbiddenCall, LearnerError
 
 MAX_MESSAGE = 4000  # characters
+PROPS = "props.py"  # the suite's own file in the learner's package
 
 
 def forbidden_sentence(error: ForbiddenCall) -> str:
@@ -26,13 +27,17 @@ def learner_error(error: LearnerError, package: Package) -> str:
     """An exception of the learner's, with the line of theirs that raised it."""
     loading = error.what == "import"
     if is_stub(error) and not loading:
+        earlier = re.match(r"EX(\d\d): (.*)", error.message)
+        if earlier and not package.main.startswith(f"ex{earlier[1]}_"):
+            return f"exercise {earlier[1]} comes first: its `{earlier[2]}` is still as the stub has it"
         return f"{error.what} is not written yet"
     if error.type == "MissingName" and not loading:
-        return f"{package.main}.py has no `{error.message}`; the name is part of the contract"
+        file, _, name = error.message.rpartition(".")
+        return f"{file or package.main}.py has no `{name}`; the name is part of the contract"
     place = ""
     for file, line, _ in reversed(error.frames):
         source = package.files.get(os.path.basename(file))
-        if source is not None:
+        if source is not None and os.path.basename(file) != PROPS:
             lines = source.decode("utf-8", "replace").splitlines()
             text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
             place = f"\n  {os.path.basename(file)}, line {line}:  {text[:200]}"

@@ -396,6 +396,73 @@ def test_a_rule_forbids_no_more_than_it_says():
     assert found(source, ByHandRule([MHA])) == []
 
 
+# --- whole libraries ---
+
+LIBRARIES = ByHandRule(["tokenizers", "sentencepiece"])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import tokenizers",
+        "import os, tokenizers as t",
+        "import tokenizers.models",
+        "from tokenizers import Tokenizer",
+        "from tokenizers.models import BPE as B",
+        "from tokenizers import *",
+        "def f():\n    import tokenizers",
+        "try:\n    import tokenizers\nexcept ImportError:\n    tokenizers = None",
+        "if False:\n    from tokenizers import Tokenizer",
+    ],
+)
+def test_any_import_of_a_forbidden_library_is_found(source):
+    (finding,) = found(source, LIBRARIES)
+    assert finding.sentence == "imports `tokenizers`, which does what this exercise asks you to write by hand"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import importlib\nt = importlib.import_module('tokenizers')",
+        "t = __import__('tokenizers')",
+        "exec('import tokenizers')",
+        "import sys\nt = sys.modules['tokenizers']",
+    ],
+)
+def test_what_would_hide_an_import_is_found(source):
+    findings = found(source, LIBRARIES)
+    assert findings and all("write the call plainly" in finding.sentence for finding in findings)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import regex, re, collections, torch",
+        "import tokenizers_of_my_own, my.tokenizers",
+        "from . import tokenizers\nfrom .tokenizers import Tokenizer",
+        "tokenizers = []\nclass A: tokenizers = 1\ndef sentencepiece(a): return a.tokenizers + [sentencepiece]",
+        "x = 'tokenizers', getattr(x, 'sentencepiece')",
+        "def f():\n    'import tokenizers'",
+    ],
+)
+def test_the_name_of_a_library_alone_is_no_import(source):
+    assert found(source, LIBRARIES) == []
+
+
+def test_a_library_for_some_names_leaves_the_others_alone():
+    rule = ByHandRule(["tokenizers"], ["by_hand"])
+    source = "import tokenizers\ndef by_hand(): return {}\ndef other(): return {}"
+    assert found(source.format("1", "tokenizers"), rule) == []
+    assert found(source.format("tokenizers", "1"), rule)
+
+
+def test_libraries_and_calls_go_into_one_rule():
+    rule = ByHandRule(["tokenizers", MHA])
+    one, two = found("import tokenizers\nfrom torch.nn import MultiheadAttention", rule)
+    assert "imports `tokenizers`" in one.sentence and f"uses `{MHA}`" in two.sentence
+    assert with_twins(["tokenizers", MHA])[:2] == ["tokenizers", MHA]
+
+
 # --- twins ---
 
 

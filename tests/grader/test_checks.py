@@ -133,7 +133,8 @@ def test_a_wrong_shape(actual, sentence):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.bool])
 def test_a_wrong_dtype(dtype):
     name = str(dtype).removeprefix("torch.")
-    sentence = f"the output has dtype {name}, not float32"
+    right = "" if dtype == torch.bool else "; the values are right"
+    sentence = f"the output has dtype {name}, not float32{right}"
     assert said(assert_close, X.to(dtype), X) == said(assert_equal, X.to(dtype), X) == sentence
     assert_shape(X.to(dtype), (2, 3))
 
@@ -296,7 +297,12 @@ def test_tuples_and_lists_of_tensors_are_compared_one_by_one():
         ([1, True], [1, 1], "the output[1] is a bool, not an int"),
         ((1, 2), [1, 2], "the output is a tuple of 2, not a list of 2"),
         ([(1, b"a")], [(1, b"b")], r"the output[0][1] is b'a'"),
-        ([X, X], [X, X + 1], "6 of 6 values of the output[1] are wrong, the first at [0, 0]: yours is 0"),
+        (
+            [X, X],
+            [X, X + 1],
+            "6 of 6 values of the output[1] are wrong, the first at [0, 0]: yours is 0; "
+            "every value is too small by the same amount: a constant was added",
+        ),
         ([1, 2], [X, X], "the output[0] is an int, not a tensor"),
         ([X, X], [1, 2], "the output[0] is a tensor, not an int"),
         ({"a": 1}, {"b": 1}, "the output has other keys: ['a']"),

@@ -74,6 +74,15 @@ def test_the_projects_own_course():
         )
 
 
+def test_timed_tests_are_declared(tmp_path):
+    timed = 'timed = [{title = "T", names = ["other"]}, {title = "U", names = ["repeat_kv"], devices = ["cuda"]}]\n'
+    (exercise,) = load_course(write(tmp_path, HEAD + EXERCISE + timed)).exercises
+    assert [(one.title, one.names, one.devices) for one in exercise.timed] == [
+        ("T", ("other",), ("cpu", "cuda")),
+        ("U", ("repeat_kv",), ("cuda",)),
+    ]
+
+
 def test_a_course_survives_pickling_and_hashing(tmp_path):
     course = ladder(tmp_path)
     assert pickle.loads(pickle.dumps(course)) == course
@@ -199,6 +208,21 @@ def test_a_file_never_leaves_its_folder(tmp_path, file):
             "exercise[0].by_hand[0].names (ex06_repeat_kv)",
             "repeat_kv, other",
         ),
+        ("points = 10", "points = 10\ntimed = 3", "exercise[0].timed", "found 3;"),
+        ("points = 10", 'points = 10\ntimed = [{title = "T"}]', "exercise[0].timed[0].names", "found nothing;"),
+        (
+            "points = 10",
+            'points = 10\ntimed = [{title = "T", names = ["g"]}]',
+            "exercise[0].timed[0].names (ex06_repeat_kv)",
+            "repeat_kv, other",
+        ),
+        (
+            "points = 10",
+            'points = 10\ntimed = [{title = "T", names = ["other"], devices = ["tpu"]}]',
+            "exercise[0].timed[0].devices",
+            'found "tpu";',
+        ),
+        ("points = 10", "points = 10\nlimits = {files = 1}", "exercise[0].limits.files", "found 1;"),
         ("points = 10", "points = 10\nlimits = 3", "exercise[0].limits", "found 3;"),
         ("points = 10", "points = 10\nlimits = {memory = 3}", "exercise[0].limits.memory", "did you mean memory_mb?"),
         ("points = 10", "points = 10\nlimits = {max_hangs = 0}", "exercise[0].limits.max_hangs", "found 0;"),

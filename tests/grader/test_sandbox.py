@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 
@@ -86,6 +87,39 @@ def first(numbers, count):
 
 def lazily(numbers):
     return (twice(number) for number in numbers)
+
+
+def import_library(way):
+    import importlib
+    import sys
+
+    if way == "statement":
+        import wave
+    elif way == "part":
+        import email.mime.text
+    elif way == "from":
+        from email.mime import text
+    elif way == "function":
+        importlib.import_module("wave")
+    elif way == "dunder":
+        __import__("email.mime.text")
+    elif way == "fallback":
+        try:
+            import wave
+        except ImportError:
+            wave = None
+        return wave
+    elif way == "allowed":
+        import colorsys
+        return colorsys.__name__
+    return sorted({"wave", "email", "email.mime.text"} & set(sys.modules))
+
+
+def lazy_import(numbers):
+    for number in numbers:
+        import wave
+
+        yield number
 
 
 def array():
@@ -438,6 +472,18 @@ def test_two_streams_are_two(desk):
     assert desk.code.first(other, 2) == [10, 20] and (one.pulled, other.pulled) == (0, 3)
 
 
+def test_a_stream_outlives_the_call_that_it_was_given_to(desk):
+    other, stream = Stream([7, 8]), Stream(range(1, 5))
+    assert desk.code.first(other, 1) == [7]
+    items = iter(desk.code.lazily(stream))
+    assert stream.pulled == 0
+    assert next(items) == 2 and stream.pulled == 1
+    assert desk.code.first(Stream([9]), 1) == [9]
+    assert list(items) == [4, 6, 8] and stream.pulled == 4
+    (held,) = desk.code.first.hold(Stream("abc"))
+    assert desk.code.first(held, 2) == ["a", "b"]
+
+
 def test_an_iterator_is_asked_item_by_item(desk):
     iterator = desk.code.many(2)
     assert type(iterator) is RemoteIterator and [item.item() for item in iterator] == [0, 1]
@@ -502,6 +548,57 @@ def test_a_forbidden_call_is_seen_in_whatever_way_it_is_made(desk):
             function(q)
         assert caught.value.names == [SDPA]
     assert desk.code.free(q).shape == q.shape
+
+
+LIBRARIES = ["email", "wave"]
+
+
+@pytest.fixture(params=["in a worker", "in this process"])
+def without_libraries(request, fresh):
+    """The code in a package that may not import two libraries, which this process has loaded."""
+    import email.mime.text
+    import wave
+
+    package = msgspec.structs.replace(
+        PACKAGE, name="without_libraries", forbidden={"free": [*LIBRARIES, SDPA], "import_library": LIBRARIES}
+    )
+    loaded = {name: sys.modules[name] for name in ("email", "email.mime", "email.mime.text", "wave")}
+    if request.param == "in a worker":
+        yield fresh(package=package).code
+    else:
+        local = Local(package)
+        yield Remote(Session(lambda: local))
+        local.close()
+    assert loaded == {name: sys.modules[name] for name in loaded}  # for everyone else it is as if nothing had been
+    assert (email.mime.text, wave) == (loaded["email.mime.text"], loaded["wave"])
+    assert not any(type(finder).__name__ == "RefusedImports" for finder in sys.meta_path)
+
+
+@pytest.mark.parametrize("way", ["statement", "part", "from", "function", "dunder"])
+def test_a_forbidden_library_cannot_be_imported(without_libraries, way):
+    with pytest.raises(LearnerError, match=r"ImportError: `(wave|email)` cannot be imported here: .* by hand") as caught:
+        without_libraries.import_library(way)
+    assert caught.value.type == "ImportError"
+    assert without_libraries.free(torch.ones(1, 1, 2, 4)).shape == (1, 1, 2, 4)
+
+
+def test_code_may_do_without_a_forbidden_library(without_libraries):
+    assert without_libraries.import_library("fallback") is None
+    assert without_libraries.import_library("allowed") == "colorsys"
+    assert without_libraries.import_library("which are loaded?") == []
+
+
+def test_a_generator_cannot_import_a_forbidden_library_late(without_libraries):
+    items = iter(without_libraries.lazy_import([1, 2]))
+    with pytest.raises(LearnerError, match="`wave` cannot be imported here"):
+        next(items)
+
+
+def test_a_file_that_imports_a_forbidden_library_cannot_be_loaded(fresh):
+    package = Package(main="m", files={"m.py": b"import wave\ndef f(): return 1\n"}, forbidden={"f": ["wave"]})
+    with pytest.raises(LearnerError, match="`wave` cannot be imported here"):
+        fresh(package=package).code.f()
+    assert fresh(package=Package(main="m", files=package.files)).code.f() == 1
 
 
 def test_names_that_are_not_forbidden_cannot_be_reported(fresh):

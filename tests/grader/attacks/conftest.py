@@ -49,7 +49,7 @@ file = "ex09_stream"
 title = "A module, a generator and a stream"
 points = 10
 names = ["Scale", "count_up", "total"]
-limits = { exercise_seconds = 2.0 }
+limits = { exercise_seconds = 1.5 }
 
 [[exercise]]
 number = 10

