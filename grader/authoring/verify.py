@@ -26,6 +26,7 @@ from grader.submission import Submission
 
 from .stubs import stub_of
 
+NAMED_SHARE = 0.85  # of all chaffs, at least; inputs are fresh in every run, and now and then two mistakes look alike
 STUB, REFERENCE, WHEAT, CHAFF, CARELESS = "stub", "reference", "wheat", "chaff", "careless"
 
 
@@ -55,11 +56,18 @@ class Proof(msgspec.Struct, kw_only=True):
     chaffs_rejected: int = 0
     chaffs_named: int = 0
     problems: list[str] = []
+    unnamed: list[str] = []  # a sentence for each chaff that the feedback does not name
 
     @property
     def holds(self) -> bool:
-        """Whether everything came out as it must."""
+        """Whether everything came out as it must; how many chaffs are named is judged over all exercises."""
         return not self.problems
+
+
+def proven(proofs: Sequence[Proof]) -> bool:
+    """Whether each exercise holds, and enough of all chaffs are named."""
+    chaffs, named = sum(proof.chaffs for proof in proofs), sum(proof.chaffs_named for proof in proofs)
+    return all(proof.holds for proof in proofs) and named >= NAMED_SHARE * chaffs
 
 
 def verify_course(
@@ -148,7 +156,7 @@ def _submit(course: Course, case: Case, folder: Path) -> Submission:
 
 
 def _prove(exercise: Exercise, graded: list[tuple[Case, Result]]) -> Proof:
-    proof = Proof(exercise=exercise, problems=[])
+    proof = Proof(exercise=exercise, problems=[], unnamed=[])
     for case, result in graded:
         if result.status != "graded":
             proof.problems.append(f"{case.kind} {case.name}: {result.status}: {result.reason}")
@@ -197,7 +205,7 @@ def _prove_chaff(proof: Proof, case: Case, result: Result) -> None:
         proof.chaffs_named += 1
     else:
         said = ", ".join(f"{name} ({count})" for name, count in named.most_common(3)) or "nothing"
-        proof.problems.append(f"chaff {case.name}: the feedback does not name it, but {said}")
+        proof.unnamed.append(f"chaff {case.name}: the feedback does not name it, but {said}")
 
 
 def show(console: Console, proofs: Sequence[Proof]) -> None:
@@ -215,9 +223,29 @@ def show(console: Console, proofs: Sequence[Proof]) -> None:
             f"{proof.chaffs_named} of {proof.chaffs}",
             style="" if proof.holds else "red",
         )
+    total = {
+        name: sum(getattr(proof, name) for proof in proofs)
+        for name in ("tests", "wheats", "wheats_accepted", "chaffs", "chaffs_rejected", "chaffs_named")
+    }
+    if len(proofs) > 1:
+        table.add_section()
+        table.add_row(
+            "all",
+            f"{sum(proof.exercise.points for proof in proofs):g}",
+            str(total["tests"]),
+            f"{total['wheats_accepted']} of {total['wheats']}",
+            f"{total['chaffs_rejected']} of {total['chaffs']}",
+            f"{total['chaffs_named']} of {total['chaffs']}",
+            style="bold",
+        )
     console.print(table)
     for proof in proofs:
+        for sentence in proof.unnamed:
+            console.print(Text(f"{proof.exercise.file}: {sentence}", style="yellow"))
         for problem in proof.problems:
             console.print(Text(f"{proof.exercise.file}: {problem}", style="red"))
-    if all(proof.holds for proof in proofs):
+    if total["chaffs_named"] < NAMED_SHARE * total["chaffs"]:
+        share = total["chaffs_named"] / total["chaffs"]
+        console.print(Text(f"Only {share:.0%} of the chaffs are named; at least {NAMED_SHARE:.0%} must be.", style="red"))
+    if proven(proofs):
         console.print(Text("Proven: stubs and careless code score 0, solutions and wheats all points.", style="green"))
