@@ -17,7 +17,21 @@ from types import ModuleType
 from typing import Any
 
 
-class Program(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules of all installed packages: hundreds of chaffs may be loaded, and every import asks each finder."""
+
+    def __init__(self) -> None:
+        self.programs: dict[str, Program] = {}
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        program = self.programs.get(fullname.partition(".")[0])
+        return program.spec_of(fullname) if program else None
+
+
+_FINDER = _Finder()
+
+
+class Program(importlib.abc.Loader):
     """The files of one package, importable as `package.module` once `install` was called."""
 
     def __init__(self, package: str, files: dict[str, bytes], paths: dict[str, str] | None = None) -> None:
@@ -27,11 +41,14 @@ class Program(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def install(self) -> None:
         """Make the package importable in this process."""
-        sys.meta_path.insert(0, self)
+        _FINDER.programs[self.package] = self
+        if _FINDER not in sys.meta_path:
+            sys.meta_path.insert(0, _FINDER)
 
     def uninstall(self) -> None:
         """Forget the package and its modules."""
-        sys.meta_path.remove(self)
+        if _FINDER.programs.get(self.package) is self:
+            del _FINDER.programs[self.package]
         for name in (self.package, *(f"{self.package}.{file.removesuffix('.py')}" for file in self.files)):
             sys.modules.pop(name, None)
 
@@ -39,7 +56,8 @@ class Program(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Import one module of the package; what its code raises is passed on."""
         return importlib.import_module(f"{self.package}.{name}")
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def spec_of(self, fullname: str) -> importlib.machinery.ModuleSpec | None:
+        """How the import system loads one of its modules; None if it has no such module."""
         if fullname == self.package:
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         if fullname.startswith(self.package + ".") and self._file(fullname) in self.files:
