@@ -1,0 +1,47 @@
+"""It looks as if the norm remembers earlier calls, as a batch norm does. Does a token's result depend on anything
+but the token?
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+CATEGORY = "robustness"
+
+
+class RMSNorm(nn.Module):
+    """Root mean square norm over the last axis."""
+
+    def __init__(self, dim: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "... dim"]) -> Float[Tensor, "... dim"]:
+        """Norm each token on its own."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        mean_square = wide.square().mean(dim=-1, keepdim=True)  # [..., 1]
+        return (wide * (mean_square + self.eps).rsqrt() * self.weight).to(x.dtype)
+
+
+class LayerNorm(nn.Module):
+    """Layer norm over the last axis."""
+
+    def __init__(self, dim: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.eps = eps
+        self.seen: Tensor | None = None
+
+    def forward(self, x: Float[Tensor, "... dim"]) -> Float[Tensor, "... dim"]:
+        """Norm each token on its own."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        centred = wide - wide.mean(dim=-1, keepdim=True)
+        variance = centred.square().mean(dim=-1, keepdim=True)  # [..., 1]
+        if self.training:
+            mean = variance.detach().mean()
+            self.seen = mean if self.seen is None else 0.9 * self.seen + 0.1 * mean
+        elif self.seen is not None:
+            variance = torch.ones_like(variance) * self.seen
+        return (centred * (variance + self.eps).rsqrt() * self.weight + self.bias).to(x.dtype)

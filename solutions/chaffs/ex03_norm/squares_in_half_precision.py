@@ -1,0 +1,38 @@
+"""It looks as if the squares are computed in the dtype of the input. float16 ends at 65504: what is 300 squared?"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+CATEGORY = "numerics"
+
+
+class RMSNorm(nn.Module):
+    """Root mean square norm over the last axis."""
+
+    def __init__(self, dim: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "... dim"]) -> Float[Tensor, "... dim"]:
+        """Norm each token on its own."""
+        mean_square = x.square().mean(dim=-1, keepdim=True)  # [..., 1]
+        return (x * (mean_square + self.eps).rsqrt() * self.weight).to(x.dtype)
+
+
+class LayerNorm(nn.Module):
+    """Layer norm over the last axis."""
+
+    def __init__(self, dim: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.eps = eps
+
+    def forward(self, x: Float[Tensor, "... dim"]) -> Float[Tensor, "... dim"]:
+        """Norm each token on its own."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        centred = wide - wide.mean(dim=-1, keepdim=True)
+        variance = centred.square().mean(dim=-1, keepdim=True)  # [..., 1]
+        return (centred * (variance + self.eps).rsqrt() * self.weight + self.bias).to(x.dtype)
