@@ -8,7 +8,8 @@ class QKVProjection(nn.Module):
     """Three linear maps without bias, cut into heads; queries and keys then go through a norm of their own (QK-Norm).
 
     Query heads may outnumber key/value heads (grouped-query attention), and H * D need not be C. Nothing is repeated
-    and nothing is rotated here. (Ainslie et al., 2023; Dehghani et al., 2023, for QK-Norm; the names are Qwen3's.)
+    and nothing is rotated here. (Ainslie et al., 2023, for the groups; Henry et al., 2020, and
+    Dehghani et al., 2023, for QK-Norm; the names are those of Qwen3.)
 
     Args:
         hidden_size: C, the channels of x.
@@ -42,6 +43,7 @@ class QKVProjection(nn.Module):
     """
 
     def __init__(self, hidden_size: int, num_heads: int, num_kv_heads: int, head_dim: int, eps: float = 1e-6) -> None:
+        super().__init__()
         raise NotImplementedError("EX05: QKVProjection.__init__")
 
     def forward(

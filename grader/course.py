@@ -39,6 +39,8 @@ Megabytes = Annotated[int, Meta(ge=64, le=262144, description="whole megabytes, 
 Kilobytes = Annotated[int, Meta(ge=1, le=65536, description="whole kilobytes, from 1 to 65536")]
 Switch = Annotated[bool, Meta(description="true or false")]
 Count = Annotated[int, Meta(ge=1, le=100, description="a whole number from 1 to 100")]
+Steps = Annotated[int, Meta(ge=1, le=10000, description="a whole number from 1 to 10000")]
+Loss = Annotated[float, Meta(gt=0, le=100, description="a number above 0, up to 100")]
 Number = Annotated[int, Meta(ge=1, le=99, description="a whole number from 1 to 99")]
 Points = Annotated[float, Meta(gt=0, le=1000, description="a number above 0, up to 1000")]
 FileName = Annotated[
@@ -92,6 +94,13 @@ class TimedTest(msgspec.Struct, frozen=True, kw_only=True):
     devices: Devices = ("cpu", "cuda")
 
 
+class Training(msgspec.Struct, frozen=True, kw_only=True):
+    """What a small model has to reach when it is trained on real text."""
+
+    steps: Steps  # at most
+    loss: Loss  # to fall under, in nats per token
+
+
 class Exercise(msgspec.Struct, frozen=True, kw_only=True):
     """One rung of the ladder."""
 
@@ -104,6 +113,7 @@ class Exercise(msgspec.Struct, frozen=True, kw_only=True):
     feedback: FeedbackPolicy = "explain"
     by_hand: tuple[ByHandRule, ...] = ()
     timed: tuple[TimedTest, ...] = ()
+    training: Training | None = None
     limits: LimitOverrides = LimitOverrides()
 
     @property
@@ -292,7 +302,7 @@ class _Checker:
         name = table.get("file")
         file = f" ({name})" if isinstance(name, str) and re.match(FILE_PATTERN, name) else ""
         before = len(self.problems)
-        values = self._fields(Exercise, table, f"{where}.", file, nested=("by_hand", "timed", "limits"))
+        values = self._fields(Exercise, table, f"{where}.", file, nested=("by_hand", "timed", "training", "limits"))
         names = values.get("names", ())
         if "file" in values and "number" in values and values["file"][2:4] != f"{values['number']:02d}":
             allowed = f'"ex{values["number"]:02d}_...", because number is {values["number"]}'
@@ -305,6 +315,8 @@ class _Checker:
             values["by_hand"] = self._by_hand(table["by_hand"], f"{where}.by_hand", file, names)
         if "timed" in table:
             values["timed"] = self._timed(table["timed"], f"{where}.timed", file, names)
+        if "training" in table:
+            values["training"] = self._training(table["training"], f"{where}.training", file)
         if "limits" in table:
             values["limits"] = LimitOverrides(**(self._limits(table["limits"], f"{where}.limits", file) or {}))
         return Exercise(**values) if len(self.problems) == before else None
@@ -329,6 +341,11 @@ class _Checker:
             if "calls" in values:
                 rules.append(ByHandRule(**values))
         return tuple(rules)
+
+    def _training(self, found: Any, where: str, file: str) -> Training | None:
+        table = self._table(found, where + file, "a table such as { steps = 100, loss = 3.0 }")
+        values = {} if table is None else self._fields(Training, table, f"{where}.", file)
+        return Training(**values) if len(values) == 2 else None
 
     def _timed(self, found: Any, where: str, file: str, graded: tuple[str, ...]) -> tuple[TimedTest, ...]:
         if not isinstance(found, list):

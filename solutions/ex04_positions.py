@@ -63,8 +63,8 @@ class LearnedPositions(nn.Module):
     """
 
     def __init__(self, max_len: int, dim: int) -> None:
-        # BEGIN SOLUTION
         super().__init__()
+        # BEGIN SOLUTION
         self.weight = nn.Parameter(torch.randn(max_len, dim) * 0.02)
         # END SOLUTION
 

@@ -45,8 +45,8 @@ class QKVProjection(nn.Module):
     """
 
     def __init__(self, hidden_size: int, num_heads: int, num_kv_heads: int, head_dim: int, eps: float = 1e-6) -> None:
-        # BEGIN SOLUTION
         super().__init__()
+        # BEGIN SOLUTION
         if num_kv_heads < 1:
             raise ValueError(f"num_kv_heads must be at least 1, but num_kv_heads is {num_kv_heads}")
         if num_heads % num_kv_heads:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -67,6 +68,11 @@ class RecordingCache:
         return k, v
 
 
+def modes(module: torch.nn.Module) -> list[bool]:
+    """`training` of a module and of everything inside it."""
+    return [part.training for part in module.modules()]
+
+
 class TableModel(torch.nn.Module):
     """A causal language model whose logits are rows of a table, so that a test knows them; called as `CausalLM` is.
 
@@ -84,8 +90,9 @@ class TableModel(torch.nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Any = None) -> Tensor:
         """Ids `[B, T]` to logits `[B, T, V]`; the mask `[B, S]` covers what the cache holds and the new tokens."""
-        call = {"ids": input_ids.tolist() if len(input_ids) < 100 else None, "new": input_ids.shape[1], "cached": cache is not None}
-        self.calls.append({**call, "training": self.training, "grad": torch.is_grad_enabled()})
+        ids = input_ids.tolist() if input_ids.numel() < 100 else None
+        grad = torch.is_grad_enabled()
+        self.calls.append({"ids": ids, "tokens": input_ids.numel(), "training": self.training, "grad": grad})
         if len(self.calls) == self.fails_at:
             raise RuntimeError(f"call {self.fails_at} of this model fails, as it was told to")
         tokens = input_ids
@@ -140,3 +147,110 @@ def device_of(tensors: tuple[Tensor, ...]) -> list[str]:
 def same(value: Any) -> Any:
     """What it was given: a handle comes back as the plain data that it now stands for."""
     return value
+
+
+class Weights(torch.nn.Module):
+    """Parameters with the names and values that a test gives, and nothing to compute with them: for optimizers and clipping."""
+
+    def __init__(self, **values: Tensor) -> None:
+        super().__init__()
+        for name, value in values.items():
+            self.register_parameter(name, torch.nn.Parameter(value.clone()))
+
+    def set_gradients(self, **gradients: Tensor | None) -> None:
+        """Give these parameters their gradients; None takes one away."""
+        for name, gradient in gradients.items():
+            getattr(self, name).grad = gradient
+
+    def gradients(self) -> dict[str, Tensor | None]:
+        """The gradient of every parameter."""
+        return {name: p.grad for name, p in self.named_parameters()}
+
+
+def parameter_list(module: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """The parameters of a module themselves, in a list."""
+    return list(module.parameters())
+
+
+def parameter_iterator(module: torch.nn.Module) -> Any:
+    """The same, to be walked through once."""
+    return module.parameters()
+
+
+class BigramModel(torch.nn.Module):
+    """The smallest language model, called as `CausalLM` is: the logits after a token are its row of a table, plus a bias.
+
+    Dropout lies on the rows, so that a run with dropout depends on the global generator; with dropout 1 the training loss is known. The
+    ids of every call are written down.
+    """
+
+    def __init__(self, table: Tensor, bias: Tensor, dropout: float = 0.0) -> None:
+        """`table` is [V, V], `bias` [V]."""
+        super().__init__()
+        self.table, self.bias = torch.nn.Parameter(table.clone()), torch.nn.Parameter(bias.clone())
+        self.dropout = torch.nn.Dropout(dropout)
+        self.seen: list[Tensor] = []
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Any = None) -> Tensor:
+        """Ids `[B, T]` to logits `[B, T, V]`."""
+        self.seen.append(input_ids.clone())
+        return self.dropout(self.table[input_ids]) + self.bias
+
+
+class PlainDescent:
+    """An optimizer with what `train` may use of one: `p -= lr * gradient`. Writes down the rate and the gradients' norm of each step."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.lr = 0.0
+        self.model = model
+        self.rates: list[float] = []
+        self.norms: list[float] = []
+
+    def step(self) -> None:
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        self.rates.append(float(self.lr))
+        self.norms.append(torch.cat([gradient.flatten() for gradient in gradients]).norm().item())
+        with torch.no_grad():
+            for p in self.model.parameters():
+                if p.grad is not None:
+                    p -= self.lr * p.grad
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for p in self.model.parameters():
+            p.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """There is none."""
+
+
+class Folder:
+    """A new folder for files, where the exercise may have any. It is removed together with this object."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+
+    def path(self, name: str) -> str:
+        """Where a file of this name lies, or would lie."""
+        return str(Path(self._folder.name) / name)
+
+    def rename(self, old: str, new: str) -> str:
+        """Give a file another name; returns where it lies now."""
+        return str(Path(self.path(old)).rename(self.path(new)))
+
+
+def chain(*modules: torch.nn.Module) -> torch.nn.Sequential:
+    """Modules one after the other, as one module."""
+    return torch.nn.Sequential(*modules)
+
+
+def descend(module: torch.nn.Module, lr: float, cotangent: Tensor, *inputs: Tensor) -> None:
+    """One step of plain gradient descent on all parameters of a module, in place, as an optimiser takes it."""
+    module(*inputs).backward(cotangent)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.grad is not None:
+                parameter -= lr * parameter.grad
+                parameter.grad = None

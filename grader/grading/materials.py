@@ -130,6 +130,7 @@ def make_suite(course: Course, materials: Materials, files: dict[str, bytes], se
         reference=_reference(exercise, reference) if materials.references else None,
         chaffs=materials.chaffs,
         rules=[ByHandRule(list(rule.calls), list(rule.names)) for rule in exercise.by_hand],
+        training=None if exercise.training is None else (exercise.training.steps, exercise.training.loss),
         limits=materials.limits,
         exercise_seconds=materials.exercise_seconds,
         max_hangs=materials.max_hangs,
@@ -155,7 +156,7 @@ def result_key(materials: Materials, files: Mapping[str, bytes | str], hardware:
     """
     exercise = materials.exercise
     parts: list[tuple[str, str, bytes]] = [("grader", "", grader_hash().encode()), ("hardware", "", hardware.encode())]
-    rules = (exercise.file, exercise.points, exercise.names, exercise.by_hand)
+    rules = (exercise.file, exercise.points, exercise.names, exercise.by_hand, exercise.training)
     limits = (materials.limits, materials.exercise_seconds, materials.max_hangs)
     parts += [("rules", "", msgspec.json.encode(rules)), ("limits", "", msgspec.json.encode(limits))]
     parts += [("suite", f"{path.parent.name}/{path.name}", content) for path, content in materials.suite_files.items()]

@@ -34,8 +34,7 @@ class ForbiddenCallSpy:
             if isinstance(target, type):
                 self._classes.append((target, dotted))
             elif isinstance(target, ModuleType):  # a part of torch: what it makes are objects of its classes
-                classes = [(name, value) for name, value in vars(target).items() if isinstance(value, type)]
-                self._classes += [(value, f"{dotted}.{name}") for name, value in classes]
+                self._classes += [(value, dotted) for value in vars(target).values() if isinstance(value, type)]
             else:
                 code = getattr(inspect.unwrap(target), "__code__", None)
                 if isinstance(target, FunctionType) and code is not None and "handle_torch_function" not in code.co_names:
@@ -47,7 +46,7 @@ class ForbiddenCallSpy:
 
     def __enter__(self) -> None:
         for cls, dotted in self._classes:
-            self._originals.append((cls, cls.__init__))
+            self._originals.append((cls, vars(cls).get("__init__")))
             cls.__init__ = self._recording(cls.__init__, dotted)
         if self._functions:
             self._mode = _FunctionMode(self)
@@ -57,7 +56,10 @@ class ForbiddenCallSpy:
         if self._mode:
             self._mode.__exit__(*error)
         for cls, original in self._originals:
-            cls.__init__ = original
+            if original is None:  # it was the base class's
+                del cls.__init__
+            else:
+                cls.__init__ = original
         self._mode, self._originals = None, []
 
     def _recording(self, original: Any, dotted: str) -> Any:

@@ -221,6 +221,12 @@ def assert_equal(actual: Any, expected: Any, *, what: str = "the output", pictur
         if wrong.any():
             raise _mismatch(tensor, expected, wrong, what, 0.0, picture)
         return
+    if picture is not None:
+        try:
+            assert_equal(actual, expected, what=what)
+        except Mistake as mistake:
+            raise Mistake(str(mistake), mistake.expected, picture=picture(actual, expected)) from None
+        return
     if type(actual) is not type(expected):
         raise Mistake(f"{what} is {_type_name(actual)}, not {_type_name(expected)}")
     if isinstance(expected, tuple | list):

@@ -130,7 +130,7 @@ def _scaled(one: torch.Tensor, other: torch.Tensor, tolerance: float) -> str | N
     square = (other * other).sum()
     if square > 0:
         factor = ((one * other).sum() / square).item()
-        if abs(factor) > 1e-6 and _same(one / factor, other, tolerance).all():
+        if abs(factor) > 1e-6 and f"{factor:.2g}" != "1" and _same(one / factor, other, tolerance).all():
             if abs(factor + 1) < 1e-3:
                 return "every value has the wrong sign"
             return f"every value is about {factor:.2g} times what it should be: a constant factor"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 
 MAX_CELLS = 40  # of a picture, each way
 MAX_ROWS = 12  # of bars
 BAR = 24  # characters of the longest bar
+HALF_BAR, NARROW_BAR = 15, 6  # the same where two stand side by side in a report, for one query and for several
 GAP = "   "
 BLOCKS = " ▏▎▍▌▋▊▉█"
 
-Picture = Callable[[torch.Tensor, torch.Tensor], str]
+Picture = Callable[[Any, Any], str]  # yours, expected
 
 
 def beside(left: str, right: str, titles: tuple[str, str] = ("yours", "expected")) -> str:
@@ -48,17 +50,18 @@ def bar(share: float, width: int = BAR) -> str:
     return "█" * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
 
 
-def bars(rows: torch.Tensor, expected: torch.Tensor | None = None, labels: Sequence[str] = ()) -> str:
+def bars(rows: torch.Tensor, expected: torch.Tensor | None = None, labels: Sequence[str] = (), width: int = BAR) -> str:
     """One bar per value of the first rows: how much of each key a query takes. With `expected`, both side by side."""
     if expected is not None:
-        return beside(bars(rows, labels=labels), bars(expected, labels=labels))
+        width = NARROW_BAR if _matrix(rows).shape[0] > 1 else HALF_BAR
+        return beside(bars(rows, labels=labels, width=width), bars(expected, labels=labels, width=width))
     lines = []
     matrix = _matrix(rows).to(torch.float64)
     for index, row in enumerate(matrix.tolist()):
         for key, value in enumerate(row[:MAX_ROWS]):
             name = labels[key] if key < len(labels) else f"key {key}"
             head = f"query {index}  " if matrix.shape[0] > 1 else ""
-            lines.append(f"{head}{name:<6} {value:6.3f} {bar(value)}".rstrip())
+            lines.append(f"{head}{name:<6} {value:6.3f} {bar(value, width)}".rstrip())
         if len(lines) > 2 * MAX_ROWS:
             lines.append("…")
             break

@@ -68,6 +68,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     reference: Package | None = None  # absent in a learner's kit
     chaffs: list[Chaff] = []
     rules: list[by_hand.ByHandRule] = []
+    training: tuple[int, float] | None = None  # steps, and the loss to fall under
     limits: Limits = Limits()
     exercise_seconds: float = 120.0
     max_hangs: int = 3
@@ -369,6 +370,13 @@ class Plugin:
     def device(self) -> str:
         """Where tensors live: "cpu" or "cuda"."""
         return "cpu"
+
+    @pytest.fixture
+    def training(self) -> tuple[int, float]:
+        """What course.toml asks of a small model: to fall under a loss within so many steps."""
+        if self.suite.training is None:
+            raise AuthoringError("this test needs `training = { steps = ..., loss = ... }` in its exercise's course.toml")
+        return self.suite.training
 
     @pytest.fixture
     def by_hand(self) -> ByHandCheck:

@@ -428,3 +428,15 @@ def test_a_test_can_fail_and_abstain_in_its_own_words():
     assert said(fail, "The mask is upside down.") == "The mask is upside down."
     with pytest.raises(NotAssessed, match="needs a GPU"):
         not_assessed("needs a GPU")
+
+
+def test_plain_data_may_be_drawn_too():
+    def drawn(yours, right):
+        return f"{yours} beside {right}"
+
+    assert_equal([1, 2], [1, 2], picture=drawn)
+    with pytest.raises(Mistake) as caught:
+        assert_equal([1, [2]], [1, [3]], what="the steps", picture=drawn)
+    mistake = caught.value
+    assert (str(mistake), mistake.expected) == ("the steps[1][0] is 2", "expected 3")
+    assert mistake.picture == "[1, [2]] beside [1, [3]]" and not mistake.open_picture

@@ -260,7 +260,7 @@ def test_the_merge_that_was_learned_first_is_made_first(learner, reference):
     a, b, c, d = names(4)
     merges = pairs(f"{b} {c}", f"{a} {b}", f"{c} {d}", f"{b}{c} {d}", f"{a} {b}{c}{d}", f"{a}{b} {d}")
     words = [letters(int(length), a + b + c + d) for length in randint(3, 12, 8)]
-    assert_encoded(learner, reference, merges, a + b + c, a + b + c + d, a + b + a + b + c, c + d + b + c, *words)
+    assert_encoded(learner, reference, merges, a + b + c + d, a + b + c, a + b + a + b + c, c + d + b + c, *words)
     assert_encoded(learner, reference, merges[:2], a + b + c, a + b + a + b + c)
 
 

@@ -3,6 +3,7 @@
 import torch
 
 from grader.suite import assert_equal, assert_value_error, points
+from grader.suite.pictures import masks
 
 FIGURE = """\
 #...
@@ -22,13 +23,14 @@ def test_a_square_mask(learner):
             [True, True, True, True],
         ]
     )
-    assert_equal(learner.causal_mask(4, 4), expected)
+    assert_equal(learner.causal_mask(4, 4), expected, picture=masks)
 
 
 @points(0, "numerics")
 def test_two_new_tokens_after_a_past_of_one(learner):
     """The two newest of three tokens stand at positions 1 and 2."""
-    assert_equal(learner.causal_mask(2, 3), torch.tensor([[True, True, False], [True, True, True]]))
+    expected = torch.tensor([[True, True, False], [True, True, True]])
+    assert_equal(learner.causal_mask(2, 3), expected, picture=masks)
 
 
 @points(0, "robustness")
@@ -50,7 +52,8 @@ def test_both_masks_at_once(learner):
     """A key is visible where the causal mask and the padding mask both allow it."""
     causal = torch.tensor([[True, True, False], [True, True, True]])
     padding = torch.tensor([[[[False, True, True]]]])
-    assert_equal(learner.combine_masks(causal, padding), torch.tensor([[[[False, True, False], [False, True, True]]]]))
+    expected = torch.tensor([[[[False, True, False], [False, True, True]]]])
+    assert_equal(learner.combine_masks(causal, padding), expected, picture=masks)
 
 
 @points(0, "shape")
@@ -58,8 +61,9 @@ def test_one_mask_or_none(learner):
     """Causal alone is [1, 1, T, S], padding alone [B, 1, 1, S], and without masks there is None."""
     causal = torch.tensor([[True, True, False], [True, True, True]])
     padding = torch.tensor([[[[False, True, True]]]])
-    assert_equal(learner.combine_masks(causal, None), torch.tensor([[[[True, True, False], [True, True, True]]]]))
-    assert_equal(learner.combine_masks(None, padding), padding)
+    expected = torch.tensor([[[[True, True, False], [True, True, True]]]])
+    assert_equal(learner.combine_masks(causal, None), expected, picture=masks)
+    assert_equal(learner.combine_masks(None, padding), padding, picture=masks)
     assert_equal(learner.combine_masks(None, None), None)
 
 

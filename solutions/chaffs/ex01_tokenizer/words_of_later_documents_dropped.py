@@ -1,5 +1,5 @@
-"""It looks as if the counts of one document replace those of the documents before it. A word that occurs in three
-documents: how often is it counted?
+"""It looks as if a word counts only in the first document that holds it. A word that occurs in three documents: how often is
+it counted?
 """
 
 from collections import Counter, defaultdict

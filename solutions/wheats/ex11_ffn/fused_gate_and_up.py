@@ -1,0 +1,46 @@
+"""Gate and up in one product, split in two afterwards, and SiLU through a gated linear unit."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def gelu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """The exact Gaussian error linear unit."""
+    return 0.5 * x * (1.0 + torch.erf(x * 0.5**0.5))
+
+
+def silu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """The sigmoid linear unit."""
+    return F.glu(torch.cat([x[..., None], x[..., None]], dim=-1), dim=-1).squeeze(-1)
+
+
+class GELUMLP(nn.Module):
+    """Linear, GELU, Linear, Dropout."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.fc_in = nn.Linear(hidden_size, intermediate_size)
+        self.fc_out = nn.Linear(intermediate_size, hidden_size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
+        """x `[B, T, C]` -> `[B, T, C]`."""
+        return self.dropout(self.fc_out(gelu(self.fc_in(x))))
+
+
+class SwiGLU(nn.Module):
+    """The gated feed-forward network."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
+        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
+        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
+
+    def forward(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
+        """x `[B, T, C]` -> `[B, T, C]`."""
+        weight = torch.cat([self.gate_proj.weight, self.up_proj.weight])  # [2 F, C]
+        gate, up = F.linear(x, weight).chunk(2, dim=-1)
+        return F.linear(up * silu(gate), self.down_proj.weight)
