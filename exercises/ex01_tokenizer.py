@@ -53,7 +53,8 @@ class Tokenizer:
     """Turns text into ids and ids into text, with a vocabulary and merges as `train_bpe` returns them.
 
     Args:
-        vocab: id -> bytes. The ids are taken from here, whatever their order: the 256 single bytes need not be 0 to 255.
+        vocab: id -> bytes. The ids are taken from here, in whatever order and with whatever gaps: the 256 single bytes need
+            not be 0 to 255.
         merges: pairs of tokens, the first learned first. Both parts of a pair are single bytes or results of earlier pairs.
         special_tokens: strings that become one id each, wherever they stand in a text. What is special is decided here: a
             special token of the training that is not passed on is ordinary text.

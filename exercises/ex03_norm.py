@@ -1,4 +1,4 @@
-"""03 · norm: every token is brought to the same size before a layer works on it, and on nobody else's account."""
+"""03 · norm: every token is brought to the same size, each on its own, before a layer works on it."""
 
 from jaxtyping import Float
 from torch import Tensor, nn

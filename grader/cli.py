@@ -23,6 +23,9 @@ from grader.course import Course, CourseError, Exercise, load_course
 if TYPE_CHECKING:
     from grader.grading.grade import Files, Grader
     from grader.grading.result import Result
+    from grader.playing.own import OwnCode
+    from grader.playing.saved import Speaker
+    from grader.playing.talk import Options
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -75,7 +78,16 @@ def _unexpected(error: Exception) -> int:
             errors.print(Text(context.get_usage()))
         _complain(error.format_message())
         return 2
-    known = ("SandboxError", "MaterialError", "SubmissionError", "AuthoringError", "LessonError", "ResultError", "BatchError")
+    known = (
+        "SandboxError",
+        "MaterialError",
+        "SubmissionError",
+        "AuthoringError",
+        "LessonError",
+        "ResultError",
+        "BatchError",
+        "PlayingError",
+    )
     if type(error).__name__ in known:
         _complain(str(error))
         return 2
@@ -392,3 +404,97 @@ def kit(out: Annotated[Path, typer.Option(metavar="DIR", help="A new or an empty
 
     files = make_kit(load_course(ROOT), out)
     console.print(Text(f"wrote {len(files)} files to {out}"))
+
+
+@app.command()
+def pretrain(
+    steps: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Steps of training.")] = 300,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the weights and the batches.")] = 0,
+    from_: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="A folder or .zip instead of exercises/.")] = None,
+) -> None:
+    """Train your own model on real text, with your own tokenizer (01), model (14) and training (16).
+
+    It is kept in .ladder/model for `talk`. Your code runs in this process, without a jail.
+    """
+    with _own_code(from_, training=True) as code:
+        from grader.playing.pretrain import pretrain as run_pretrain
+        from grader.playing.saved import FOLDER
+
+        run_pretrain(console, code, ROOT / FOLDER, steps, seed)
+        console.print(Text(f"  It is kept in {FOLDER}. To talk to it: {_command('talk')}\n"))
+
+
+@app.command()
+def talk(
+    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="How the text begins. Without it you are asked.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A Qwen3 folder as Hugging Face has it. Default: what `pretrain` made.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(metavar="X", min=0.0, help="0: always the likeliest token.")] = 0.8,
+    top_k: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the N likeliest tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option(metavar="P", min=0.0, max=1.0, help="Only the likeliest, P in all.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(metavar="N", min=0, help="How long an answer may be.")] = 200,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Say the same again.")] = None,
+    from_: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="A folder or .zip instead of exercises/.")] = None,
+) -> None:
+    """Let your model go on with a text, token by token, with your own `stream` (15).
+
+    With --model, a Qwen3 checkpoint is loaded into your own CausalLM and Tokenizer. Your code runs in this process, without a jail.
+    """
+    if prompt is None and not sys.stdin.isatty():
+        raise Stop("there is no PROMPT, and no terminal to ask for one: talk 'Once upon a time'")
+    with _own_code(from_) as code:
+        from grader.playing.saved import FOLDER
+        from grader.playing.talk import Options, load_speaker
+
+        speaker = load_speaker(code, ROOT / FOLDER if model is None else model, own=model is None)
+        for note in speaker.notes:
+            errors.print(Text(f"note: {note}", style="dim"))
+        options = Options(temperature=temperature, top_k=top_k, top_p=top_p, max_new_tokens=max_new_tokens, seed=seed)
+        if prompt is not None:
+            _say(code, speaker, prompt, options)
+            return
+        console.print(Text("  Give the beginning of a text; an empty line ends it.", style="dim"))
+        with contextlib.suppress(EOFError, KeyboardInterrupt):
+            while line := console.input("[bold]> [/bold]"):
+                with contextlib.suppress(KeyboardInterrupt):
+                    _say(code, speaker, line, options)
+                console.print()
+
+
+def _say(code: OwnCode, speaker: Speaker, prompt: str, options: Options) -> None:
+    """The prompt and what the model makes of it, as it comes."""
+    from grader.playing.talk import speak
+    from grader.text import clean
+
+    for number, piece in enumerate(speak(code, speaker, prompt, options)):
+        console.out(clean(prompt) + piece if number == 0 else piece, end="", highlight=False)
+    console.out("")
+
+
+@contextlib.contextmanager
+def _own_code(folder: Path | None, *, training: bool = False) -> Iterator[OwnCode]:
+    """The learner's own exercises, loaded into this process, which may use all cores."""
+    from grader.submission import own_submission
+
+    course = load_course(ROOT)
+    submission = own_submission(folder or ROOT)
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise Stop(f"torch cannot be imported: {error}. `make setup` installs what the course needs") from None
+    from grader.playing.own import OwnCode, use_all_cores
+    from grader.playing.talk import NEEDED
+
+    use_all_cores()
+    code = OwnCode(course, submission.file, submission.path, [*NEEDED, 16] if training else NEEDED)
+    try:
+        yield code
+    finally:
+        code.close()
+
+
+def _command(text: str) -> str:
+    from grader import display
+
+    return display.command(text)

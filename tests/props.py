@@ -131,9 +131,14 @@ def update_all(cache: Any, layer_idx: int, *keys_and_values: Tensor) -> tuple[Te
     return tuple(x for k, v in pairs for x in cache.update(k, v, layer_idx))
 
 
-def fill(cache: Any, k: Tensor, v: Tensor, times: int) -> Any:
-    """The same keys and values again and again, without autograd; what the last update returned."""
+def fill(cache: Any, k: Tensor, v: Tensor, times: int, resets: int = 0) -> Any:
+    """The same keys and values again and again, without autograd, for `resets` texts and then one more; what the last update
+    returned."""
     with torch.no_grad():
+        for _ in range(resets):
+            for _ in range(times):
+                cache.update(k, v, 0)
+            cache.reset()
         for _ in range(times - 1):
             cache.update(k, v, 0)
         return cache.update(k, v, 0)

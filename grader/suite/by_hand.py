@@ -31,6 +31,8 @@ TWINS: dict[str, tuple[str, ...]] = {
         "torch._native_multi_head_attention",
         "torch._transformer_encoder_layer_fwd",
     ),
+    "torch.nn.TransformerEncoderLayer": ("torch.nn.Transformer", "torch._transformer_encoder_layer_fwd"),
+    "torch.nn.TransformerDecoderLayer": ("torch.nn.Transformer",),
     "torch.nn.Embedding": ("torch.nn.functional.embedding", "torch.nn.EmbeddingBag"),
     "torch.nn.functional.embedding": (
         *("torch.nn.Embedding", "torch.nn.EmbeddingBag", "torch.nn.functional.embedding_bag"),

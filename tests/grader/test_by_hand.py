@@ -304,10 +304,11 @@ def test_findings_come_in_the_order_of_the_file():
     assert lines == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("folder", ["wheats/ex07_attention", "."])
-def test_right_solutions_have_no_findings(course, folder):
-    for path in sorted((course.solutions_dir / folder).glob("*.py")):
-        assert scan(path.read_bytes(), RULE) == [], path.name
+def test_right_solutions_have_no_findings(course):
+    for exercise in course.exercises:
+        for path in (course.solution_path(exercise), *sorted(course.wheats_dir(exercise).glob("*.py"))):
+            for rule in exercise.by_hand:
+                assert scan(path.read_bytes(), ByHandRule(list(rule.calls), list(rule.names))) == [], path
 
 
 def test_the_chaffs_of_the_rule_have_findings(course):

@@ -451,24 +451,24 @@ ONE = 4 * 2 * STEP * STEPS * 4 * 32  # bytes of all keys, and as many of all val
 SLACK = 3 << 19  # 1.5 MiB
 
 
-def fill_and_measure(learner, peak_memory, cache, kind):
-    """The bytes by which filling a cache with 8192 tokens made the memory grow; the result is checked."""
+def fill_and_measure(learner, peak_memory, cache, kind, resets):
+    """The bytes by which filling a cache with 8192 tokens, once more after each reset, made the memory grow; the result is checked."""
     small = make(learner, kind)
     portions = [tokens(2)]
     check_update(small, portions, 0)
     portions.append(tokens(3))
     check_update(small, portions, 0)
     k, v = randn(*WIDE), randn(*WIDE)
-    grown = peak_memory(learner.file("props").fill, cache, k, v, STEPS)
+    grown = peak_memory(learner.file("props").fill, cache, k, v, STEPS, resets)
     check_pair(grown.result.fetch(), (k.repeat(1, STEPS, 1, 1), v.repeat(1, STEPS, 1, 1)), "what the last update returned")
     return grown
 
 
 @points(1, "memory")
 def test_a_static_cache_takes_its_memory_once(learner, peak_memory):
-    """From the first token to the last StaticCache takes the bytes of its max_len tokens: no update copies what is there."""
+    """From the first token to the last, and after reset() again, StaticCache takes the bytes of its max_len tokens and copies nothing."""
     cache = learner.StaticCache(1, 2, STEP * STEPS, 4, 32, torch.float32, "cpu")
-    grown = fill_and_measure(learner, peak_memory, cache, "StaticCache")
+    grown = fill_and_measure(learner, peak_memory, cache, "StaticCache", resets=1)
     if grown > 2 * ONE + SLACK:
         fail(
             f"a StaticCache of {2 * ONE >> 20} MiB was filled, and memory grew by {grown >> 20} MiB: "
@@ -479,7 +479,7 @@ def test_a_static_cache_takes_its_memory_once(learner, peak_memory):
 @points(1, "memory")
 def test_a_dynamic_cache_keeps_key_value_heads_only(learner, peak_memory):
     """DynamicCache holds K heads of every token once: while it grows, the old and the new keys and values, and nothing else."""
-    grown = fill_and_measure(learner, peak_memory, learner.DynamicCache(), "DynamicCache")
+    grown = fill_and_measure(learner, peak_memory, learner.DynamicCache(), "DynamicCache", resets=0)
     if grown > 6.5 * ONE + SLACK:  # joining takes 4: the past and the result; doubling buffers up to 6
         fail(
             f"keys and values of {2 * ONE >> 20} MiB were added in {STEPS} portions, and memory grew by {grown >> 20} MiB: "

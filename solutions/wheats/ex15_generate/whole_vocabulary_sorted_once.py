@@ -4,6 +4,7 @@ import torch
 
 from .ex13_kv_cache import DynamicCache
 
+
 class BadArgument(ValueError):
     """A ValueError of its own kind."""
 
