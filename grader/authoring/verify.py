@@ -7,6 +7,7 @@ Runs none of them itself: each is a submission of a class that `grade_class` gra
 from __future__ import annotations
 
 import ast
+import secrets
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -78,6 +79,7 @@ def verify_course(
     with tempfile.TemporaryDirectory(prefix="attention-ladder-verify-") as folder:
         submissions = [_submit(course, case, Path(folder, "submissions")) for case in cases]
         out = Path(folder, "results")
+        seed = secrets.randbits(48) if seed is None else seed  # the same for all, so that a chaff's answers are asked for once
         job = Job(
             root=course.root,
             out=out,
@@ -87,6 +89,7 @@ def verify_course(
             only={case.student: [case.exercise] for case in cases},
             carry_forward=False,
             patient=True,
+            undiagnosed=frozenset(case.student for case in cases if case.kind != CHAFF),
         )
         columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TextColumn("programs"))
         with Progress(*columns, console=console, transient=True) as progress:

@@ -37,6 +37,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     only: dict[str, list[str]] = {}  # student -> exercises, where these are not all
     patient: bool = False  # whether diagnosis may take all the time it needs
+    undiagnosed: frozenset[str] = frozenset()  # students whose mistakes need no name
     carry_forward: bool = True  # whether an early mistake is made good for later exercises
 
 

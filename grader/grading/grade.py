@@ -39,7 +39,8 @@ class Grader:
         self, course: Course, sandbox: Sandbox, *, official: bool = False, carry_forward: bool = True, patient: bool = False
     ) -> None:
         """With `official` the sandbox is probed once; only then can results be official. With `carry_forward` a mistake in an
-        earlier exercise does not cost points in later ones. With `patient` the diagnosis has no small limit of time."""
+        earlier exercise does not cost points in later ones. With `patient` the diagnosis has no small limit of time, and remembers
+        what chaffs answer, for runs with the same seed."""
         self.course, self.sandbox = course, sandbox
         self._official, self._carry_forward, self._patient = official, carry_forward, patient
         self._probe: list[str] | None = None
@@ -87,8 +88,10 @@ class Grader:
         seed: int | None = None,
         known: Mapping[str, Result] | None = None,
         only: str | None = None,
+        explain: bool = True,
     ) -> Result:
-        """Grade one exercise. `known` holds results of earlier exercises of the same submission, by file name."""
+        """Grade one exercise. `known` holds results of earlier exercises of the same submission, by file name; without `explain` no
+        mistake is looked for by name."""
         started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
         materials = self.materials(exercise)
         seed = secrets.randbits(48) if seed is None else seed
@@ -114,7 +117,8 @@ class Grader:
                 environment=self.environment(),
             )
         try:
-            run = run_suite(self._suite(materials, found, seed, only), self.sandbox)
+            suite = self._suite(materials, found, seed, only)
+            run = run_suite(suite if explain else msgspec.structs.replace(suite, chaffs=[]), self.sandbox)
             tests, faults, which = _results(run.tests), _faults(run, exercise, materials, only), "own"
             if not faults and self._prerequisite_failed(exercise, materials, files, run, known):
                 again = self._on_references(materials, found, seed, only)
@@ -154,7 +158,7 @@ class Grader:
 
     def _suite(self, materials: Materials, files: dict[str, bytes], seed: int, only: str | None) -> Suite:
         suite = make_suite(self.course, materials, files, seed, only)
-        return msgspec.structs.replace(suite, diagnosis_seconds=PATIENCE) if self._patient else suite
+        return msgspec.structs.replace(suite, diagnosis_seconds=PATIENCE, remember=True) if self._patient else suite
 
     # --- an early bug is not punished twice ---
 

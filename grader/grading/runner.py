@@ -75,7 +75,10 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Iterator[Finished]]:
         exercise, submission = course.exercise(name), task.submission
         path = result_path(job.out, submission.key, exercise.file)
         kept = fresh(path, grader.key(exercise, submission.file))
-        result = kept or grader.grade(exercise, submission.file, student=submission.key, seed=job.seed, known=known)
+        explain = submission.key not in job.undiagnosed
+        result = kept or grader.grade(
+            exercise, submission.file, student=submission.key, seed=job.seed, known=known, explain=explain
+        )
         if kept is None:
             write_result(job.out, result)
         known[exercise.file] = result

@@ -31,10 +31,13 @@ from .diagnosis import (
     WORKER_TRIES,
     Chaff,
     Listener,
+    Recording,
     Search,
     forget_objects,
     fresh_local,
     local,
+    recorded,
+    remember_only,
     replay,
     same_observation,
     settle,
@@ -73,6 +76,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     exercise_seconds: float = 120.0
     max_hangs: int = 3
     diagnosis_seconds: float = SECONDS  # of CPU time at most
+    remember: bool = False  # what chaffs answer: for many runs of one exercise with one seed
     seed: int = 0
     only: str | None = None  # run only tests whose name contains this
     debug_paths: dict[str, str] | None = None  # real paths of the learner's files: run them in this process
@@ -121,6 +125,8 @@ class Plugin:
         self.run = SuiteRun()
         self._records: dict[str, TestRecord] = {}
         self._search = Search(suite.chaffs, seconds=suite.diagnosis_seconds)
+        if suite.remember:
+            remember_only(suite.seed, suite.chaffs)
         self._imported = False
         self._hangs = 0
 
@@ -282,6 +288,11 @@ class Plugin:
             quick = not (measured or fresh or question is None or wanted is None)
             if quick and not same_observation(question.answer_of(chaff.package, asked), wanted):
                 return False
+            if self.suite.remember and not measured:
+                known = recorded(
+                    self.suite.seed, chaff.package, item.nodeid, lambda: self._record(item, record, chaff, fresh=fresh)
+                )
+                return known.is_like(trace)
             with self._stand_in(chaff, measured=measured, fresh=fresh) as (transport, worker):
                 return self._run_again(item, record, chaff, trace, Session(transport), worker)
 
@@ -304,6 +315,16 @@ class Plugin:
                 yield lambda: executor, lambda: None
         else:
             yield lambda: local(chaff.package), lambda: None
+
+    def _record(self, item: pytest.Function, record: TestRecord, chaff: Chaff, *, fresh: bool) -> Recording:
+        """What a chaff answers in this test, and whether it fails."""
+        with self._stand_in(chaff, measured=False, fresh=fresh) as (transport, worker):
+            session = Session(transport)
+            try:
+                item.obj(**self._arguments(item, record, chaff, session, worker))
+            except Exception:
+                return Recording(session.trace, failed=True)
+            return Recording([], failed=False)
 
     def _run_again(
         self,
