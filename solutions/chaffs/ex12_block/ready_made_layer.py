@@ -30,7 +30,7 @@ class TransformerBlock(nn.Module):
         return h + self.dropout(self.mlp(self.post_attention_layernorm(h)))
 
 
-class Attention12(nn.Module):
+class WeightsOfAttention(nn.Module):
     """The weights alone."""
 
     def __init__(self, hidden_size: int) -> None:
@@ -48,7 +48,7 @@ class GPTBlock(nn.Module):
             raise ValueError(f"hidden_size must be a multiple of num_heads, but they are {hidden_size} and {num_heads}")
         self.norm_first = norm_first
         self.ln_1 = LayerNorm(hidden_size)
-        self.attn = Attention12(hidden_size)
+        self.attn = WeightsOfAttention(hidden_size)
         self.ln_2 = LayerNorm(hidden_size)
         self.mlp = GELUMLP(hidden_size, 4 * hidden_size, dropout)
         self.dropout = nn.Dropout(dropout)
