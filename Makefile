@@ -5,6 +5,8 @@
 #   make hint EX=06                  the next of three hints
 #   make look EX=06                  what your own code makes: shapes and pictures
 #   make progress                    where you stand
+#   make pretrain                    train your own model on real text (STEPS=1000: longer)
+#   make talk PROMPT="The model"     let it speak; MODEL=folder takes a Qwen3 that you downloaded
 #   make doctor                      this machine, and how well it isolates
 #   make help                        everything
 
@@ -15,7 +17,7 @@ RUN = @LADDER_MAKE=1 $(VENV)/bin/python -m grader
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help check hint look progress doctor verify stubs kit grade report test lint setup setup-instructor setup-test
+.PHONY: help check hint look progress doctor pretrain talk verify stubs kit grade report test lint setup setup-talk setup-instructor setup-test
 
 help: $(VENV)/.core
 	@sed -n 's/^#  *\(make .*\)/  \1/p' Makefile
@@ -32,6 +34,13 @@ look: $(VENV)/.core
 
 progress doctor: $(VENV)/.core
 	$(RUN) $@ $(ARGS)
+
+pretrain: $(VENV)/.core
+	$(RUN) pretrain $(if $(STEPS),--steps "$(STEPS)") $(if $(FROM),--from "$(FROM)") $(ARGS)
+
+# PROMPT counts only if it was given to make: some shells have a variable of that name. A downloaded model needs one package more.
+talk: $(VENV)/.core $(if $(MODEL),$(VENV)/.talk)
+	$(RUN) talk $(if $(filter command,$(firstword $(origin PROMPT))),"$(PROMPT)") $(if $(MODEL),--model "$(MODEL)") $(if $(FROM),--from "$(FROM)") $(ARGS)
 
 verify: $(VENV)/.core
 	$(RUN) verify $(EX) $(ARGS)
@@ -55,6 +64,7 @@ lint: $(VENV)/.test
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 
 setup: $(VENV)/.core
+setup-talk: $(VENV)/.talk
 setup-instructor: $(VENV)/.instructor
 setup-test: $(VENV)/.test
 
@@ -66,6 +76,10 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the course needs (torch is large; this happens once) ..."
 	@$(if $(TORCH),$(PIP) install -q $(TORCH))
 	@$(PIP) install -q -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.talk: $(VENV)/.core
+	@$(PIP) install -q -c constraints.txt -e ".[talk]"
 	@touch $@
 
 $(VENV)/.instructor: $(VENV)/.core

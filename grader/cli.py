@@ -408,7 +408,7 @@ def kit(out: Annotated[Path, typer.Option(metavar="DIR", help="A new or an empty
 
 @app.command()
 def pretrain(
-    steps: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Steps of training.")] = 300,
+    steps: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Steps of training.")] = 600,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the weights and the batches.")] = 0,
     from_: Annotated[Path | None, typer.Option("--from", metavar="DIR", help="A folder or .zip instead of exercises/.")] = None,
 ) -> None:

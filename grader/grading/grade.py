@@ -23,12 +23,12 @@ from grader.sandbox.client import Sandbox, SandboxError
 from grader.sandbox.probe import probe
 from grader.submission import Problem, SourceFile
 from grader.suite.plugin import Suite, SuiteRun, TestRecord, run_suite
+from grader.suite.sentences import EARLIER_STUB, NOT_STARTED
 
 from .materials import Materials, make_suite, read_materials, result_key
 from .result import Environment, Result, TestResult
 
 Files = Callable[[str], SourceFile | Problem]
-NOT_STARTED = "is not written yet"
 PATIENCE = 60.0  # seconds of CPU time for the diagnosis of one run, where it is to be found out what can be named
 
 
@@ -252,6 +252,7 @@ def _reason(tests: list[TestResult], run: SuiteRun) -> str | None:
     """Why everything failed at once, where one thing explains it."""
     if run.blocked_by:
         return run.blocked_by
-    if tests and all(test.outcome == "failed" and NOT_STARTED in (test.message or "") for test in tests):
+    said = [test.message or "" if test.outcome == "failed" else "" for test in tests]
+    if any(NOT_STARTED in one for one in said) and all(NOT_STARTED in one or EARLIER_STUB in one for one in said):
         return "not started"
     return None

@@ -27,8 +27,11 @@ class PlayingError(Exception):
 class OwnCode:
     """The exercises that were asked for and all that these build on, as modules of one package."""
 
-    def __init__(self, course: Course, files: Files, folder: Path, numbers: Sequence[int]) -> None:
-        """Raises `PlayingError` if an exercise is missing or not solved yet, and says which: all of them."""
+    def __init__(self, course: Course, files: Files, folder: Path, numbers: Sequence[int], package: str = PACKAGE) -> None:
+        """`files(name)` are what lies in `folder`; `package` is the name that the modules get.
+
+        Raises `PlayingError` if an exercise is missing or not solved yet, and says which: all of them.
+        """
         self.course = course
         wanted = {one.number: one for number in numbers for one in _with_prerequisites(course, course.exercise(number))}
         self._exercises = wanted
@@ -47,7 +50,7 @@ class OwnCode:
                 problems.append(f"{exercise.label} ({', '.join(missing)})")
         if problems:
             raise PlayingError(f"this runs your own code, and not all of it is written yet: {'; '.join(problems)}")
-        self._program = Program(PACKAGE, contents, paths)
+        self._program = Program(package, contents, paths)
         self._program.uninstall()  # what an earlier one may have left in `sys.modules`
         self._program.install()
 
@@ -126,4 +129,4 @@ def use_all_cores() -> None:
     import torch
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(min(cores, 8))
+    torch.set_num_threads(min(cores, 4))  # the models are small: more would wait for each other

@@ -21,10 +21,10 @@ from .talk import Options, speak
 
 NEEDED = (1, 14, 15, 16)
 VOCAB_SIZE = 1024
-SIZES = {"hidden_size": 128, "num_layers": 4, "num_heads": 4, "num_kv_heads": 2, "head_dim": 32, "intermediate_size": 384}
+SIZES = {"hidden_size": 128, "num_layers": 4, "num_heads": 4, "num_kv_heads": 2, "head_dim": 32, "intermediate_size": 256}
 CONTEXT = 512  # tokens that the model can take
-BATCH, BLOCK = 8, 128
-MAX_LR, MIN_LR = 3e-3, 3e-4
+BATCH, BLOCK = 8, 64
+MAX_LR, MIN_LR = 5e-3, 5e-4
 CHUNK = 10  # steps in one call of `train`: after each, the progress moves
 PROMPT = "The "
 SAMPLE = Options(temperature=0.8, top_k=50, max_new_tokens=80, seed=0)
@@ -94,14 +94,21 @@ def _train(console: Console, code: OwnCode, model: Any, data: torch.Tensor, step
                 few = min(CHUNK, steps - len(losses))
                 with code.blamed():
                     more = training.train(model, data, steps=few, start_step=len(losses), optimizer=optimizer, **settings)
-                if not isinstance(more, list) or len(more) != few or not all(isinstance(one, float) for one in more):
-                    raise PlayingError(f"your `train` did not return {few} floats for {few} steps; `check 16` says more")
-                if any(one != one for one in more):
-                    raise PlayingError(f"the loss became NaN after step {len(losses)}; `check` the exercises from 03 on")
-                losses += more
+                losses += _checked(more, few)
                 show(len(losses), sum(more) / few)
         except KeyboardInterrupt:
             console.print(Text(f"  stopped after {len(losses)} of {steps} steps; what was learned so far is kept"))
+    return losses
+
+
+def _checked(losses: Any, steps: int) -> list[float]:
+    """What `train` returned, if it is a number for each step."""
+    if not isinstance(losses, list) or len(losses) != steps or not all(isinstance(one, float) for one in losses):
+        raise PlayingError(
+            f"your `train` did not return {steps} floats for {steps} steps; `python -m grader check 16` may say more"
+        )
+    if any(one != one for one in losses):
+        raise PlayingError("the loss became NaN; `python -m grader check` finds the exercise where that begins")
     return losses
 
 
@@ -150,15 +157,16 @@ def _rehearse(code: OwnCode) -> None:
         ids = tokenizer.encode(text + saved.END_OF_TEXT)
         back = tokenizer.decode(ids)
     if not isinstance(ids, list) or back != text + saved.END_OF_TEXT:
-        raise PlayingError("your tokenizer does not give back the text that it encoded; `check 01` says more")
+        raise PlayingError("your tokenizer does not give back the text that it encoded; `python -m grader check 01` may say more")
     config = code.module("config").ModelConfig(
         vocab_size=len(vocab), hidden_size=8, num_layers=1, num_heads=2, num_kv_heads=1, head_dim=4, intermediate_size=8,
         max_position_embeddings=64,
     )  # fmt: skip
     with code.blamed():
         model = code.file(14).CausalLM(config)
-        code.file(16).train(
+        losses = code.file(16).train(
             model, torch.tensor(ids), steps=1, batch_size=1, block_size=8, max_lr=1e-3, min_lr=1e-4, warmup_steps=0
         )
+    _checked(losses, 1)
     speaker = saved.Speaker(model=model, tokenizer=tokenizer, config=config)
     "".join(speak(code, speaker, "The", Options(max_new_tokens=2, seed=0)))

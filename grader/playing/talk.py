@@ -100,7 +100,7 @@ def speak(code: OwnCode, speaker: Speaker, prompt: str, options: Options) -> Ite
 def _number(token: object) -> int:
     if isinstance(token, torch.Tensor) and tuple(token.shape) == (1,) and not token.is_floating_point():
         return int(token)
-    raise PlayingError("your `stream` does not give one tensor [B] of ids per step; `check 15` says more")
+    raise PlayingError("your `stream` does not give one tensor [B] of ids per step; `python -m grader check 15` may say more")
 
 
 def _without_a_started_character(text: str) -> str:

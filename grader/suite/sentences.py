@@ -9,6 +9,8 @@ from grader.sandbox.client import Package
 from grader.sandbox.remote import ForbiddenCall, LearnerError
 
 MAX_MESSAGE = 4000  # characters
+NOT_STARTED = "is not written yet"
+EARLIER_STUB = "is still as the stub has it"
 PROPS = "props.py"  # the suite's own file in the learner's package
 
 
@@ -29,8 +31,8 @@ def learner_error(error: LearnerError, package: Package) -> str:
     if is_stub(error) and not loading:
         earlier = re.match(r"EX(\d\d): (.*)", error.message)
         if earlier and not package.main.startswith(f"ex{earlier[1]}_"):
-            return f"exercise {earlier[1]} comes first: its `{earlier[2]}` is still as the stub has it"
-        return f"{error.what} is not written yet"
+            return f"exercise {earlier[1]} comes first: its `{earlier[2]}` {EARLIER_STUB}"
+        return f"{error.what} {NOT_STARTED}"
     if error.type == "MissingName" and not loading:
         file, _, name = error.message.rpartition(".")
         return f"{file or package.main}.py has no `{name}`; the name is part of the contract"

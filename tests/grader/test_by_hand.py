@@ -576,3 +576,64 @@ def test_a_comparison_with_torchs_own_under_the_main_guard_is_no_use():
     assert scan(MAIN.replace("return q @ k", "return torchs_own(q, k, k)").encode(), rule)
     assert scan(MAIN.replace('__name__ == "__main__"', "True").encode(), rule)
     assert scan(MAIN.split("if __name__")[0].encode(), rule)  # a graded name could be the import itself
+
+
+# --- a part of torch: torch.optim ---
+
+OPTIM = ByHandRule(["torch.optim", "torch.nn.utils.clip_grad_norm_"])
+OPTIM_USES = {
+    "the part itself": "from torch import optim",
+    "under another name": "import torch.optim as steps",
+    "a class of it": "from torch.optim import AdamW as W",
+    "a class by its dotted name": "import torch\nM = torch.optim.AdamW",
+    "a module within it": "from torch.optim.adamw import adamw",
+    "its schedulers": "import torch\nS = torch.optim.lr_scheduler.CosineAnnealingLR",
+    "its twin for several machines": "import torch.distributed.optim",
+    "by a string": "import torch\nM = getattr(torch, 'optim')",
+    "what computes below it": "import torch\ntorch._fused_adamw_([])",
+    "an old name of a function": "from torch.nn.utils import clip_grad_norm",
+}
+OPTIM_ALLOWED = {
+    "own names": "class AdamW: pass\ndef clip_grad_norm_(params, max_norm): pass\ndef train(optim): optim.step(); clip_grad_norm_([], 1.0)",
+    "an attribute": "class Loop:\n    def __init__(self, optim): self.optim = optim\n    def go(self): self.optim.step()",
+    "the norm alone": "from torch.nn.utils import get_total_norm",
+    "operators on lists": "import torch\ntorch._foreach_mul_([], 2)",
+}
+
+
+@pytest.mark.parametrize("source", OPTIM_USES.values(), ids=OPTIM_USES)
+def test_any_use_of_a_part_of_torch_is_found(source):
+    (finding, *_) = found(source, OPTIM)
+    assert "by hand" in finding.sentence
+
+
+@pytest.mark.parametrize("source", OPTIM_ALLOWED.values(), ids=OPTIM_ALLOWED)
+def test_names_that_only_look_like_it_are_let_through(source):
+    assert found(source, OPTIM) == []
+
+
+def test_the_spy_sees_objects_of_a_part_of_torch_and_functions_that_torch_does_not_announce():
+    import torch
+
+    from grader.sandbox.spy import ForbiddenCallSpy
+
+    class Mine(torch.optim.SGD):
+        pass
+
+    p = torch.nn.Parameter(torch.ones(2))
+    p.grad = torch.ones(2)
+    for use, expected in (
+        (lambda: torch.optim.AdamW([p]), {"torch.optim"}),
+        (lambda: Mine([p], lr=0.1), {"torch.optim"}),
+        (
+            lambda: torch.nn.utils.clip_grad_norm_([p], 1.0),
+            {"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grads_with_norm_"},
+        ),
+        (lambda: torch.nn.utils.get_total_norm([p.grad]), set()),
+        (lambda: p.grad.norm(), set()),
+    ):
+        spy = ForbiddenCallSpy(with_twins(OPTIM.calls))
+        with spy:
+            use()
+        assert spy.used == expected
+    assert "__init__" not in vars(Mine) and torch.optim.SGD.__init__.__qualname__ == "SGD.__init__"  # all as it was

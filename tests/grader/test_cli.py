@@ -28,10 +28,13 @@ def run(*arguments: object, cwd: Path = ROOT, **variables: str) -> subprocess.Co
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A learner's copy of the course, with untouched stubs."""
+    """A learner's copy of the course, with untouched stubs; of its exercises, the three that are checked in no time."""
     folder = tmp_path_factory.mktemp("clone") / "course"
     ignore = shutil.ignore_patterns(".git", ".venv", ".ladder", "__pycache__", "attacks", "*.egg-info", ".hypothesis")
     shutil.copytree(ROOT, folder, ignore=ignore)
+    head, *tables = (folder / "course.toml").read_text().split("[[exercise]]\n")
+    some = [table for table in tables if table.startswith(("number = 6\n", "number = 7\n", "number = 8\n"))]
+    (folder / "course.toml").write_text("[[exercise]]\n".join([head, *some]))
     return folder
 
 
@@ -153,7 +156,7 @@ def test_debugging_runs_one_example_in_the_learners_own_process(learner: Path):
         (["check", "--debug", "x"], "--debug needs an exercise"),
         (["check", "06", "--json", "no/such/folder/x.json"], "cannot be written"),
         (["hint"], "EX"),
-        (["hint", "3"], 'no exercise "3"'),
+        (["hint", "33"], 'no exercise "33"'),
         (["grade", "nowhere", "--out", "x"], "nowhere: no such folder"),
         (["grade", "docs"], "--out"),
         (["report", "nowhere"], "nowhere: there is no such folder"),
@@ -176,7 +179,7 @@ def test_a_broken_course_file_is_told_with_its_field(learner: Path, tmp_path: Pa
     assert done.returncode == 2 and "exercise[0].points" in done.stderr and "-1" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["check", "hint", "progress", "doctor", "grade", "report", "verify", "stubs", "kit"])
+@pytest.mark.parametrize("command", ["check", "hint", "progress", "doctor", "grade", "report", "verify", "stubs", "kit", "look"])
 def test_every_command_explains_itself(command: str):
     done = run(command, "--help")
     assert done.returncode == 0 and "Usage" in done.stdout and len(done.stdout.splitlines()) > 5

@@ -123,6 +123,12 @@ def test_limits_of_an_exercise_replace_only_what_they_name(tmp_path):
     assert course.limits.memory_mb == 512
 
 
+def test_what_a_small_model_must_reach(tmp_path):
+    exercise = load_course(write(tmp_path, HEAD + EXERCISE + "training = { steps = 40, loss = 3 }\n")).exercise(6)
+    assert (exercise.training.steps, exercise.training.loss) == (40, 3.0)
+    assert load_course(write(tmp_path, HEAD + EXERCISE)).exercise(6).training is None
+
+
 def test_overrides_have_the_same_fields_as_the_limits():
     assert [f.name for f in msgspec.structs.fields(Limits)] == [f.name for f in msgspec.structs.fields(LimitOverrides)]
 
@@ -197,6 +203,11 @@ def test_a_file_never_leaves_its_folder(tmp_path, file):
         ("points = 10", "points = 10\nprerequisites = [6]", "exercise[0].prerequisites", "found 6;"),
         ("points = 10", "points = 10\nprerequisites = [3]", "exercise[0].prerequisites", "found 3;"),
         ("points = 10", 'points = 10\nfeedback = "all"', "exercise[0].feedback", '"explain", "sentence" or "verdict"'),
+        ("points = 10", "points = 10\ntraining = 3", "exercise[0].training", "found 3;"),
+        ("points = 10", "points = 10\ntraining = {steps = 3}", "exercise[0].training.loss", "found nothing;"),
+        ("points = 10", "points = 10\ntraining = {steps = 0, loss = 3.0}", "exercise[0].training.steps", "found 0;"),
+        ("points = 10", "points = 10\ntraining = {steps = 3, loss = -1}", "exercise[0].training.loss", "found -1;"),
+        ("points = 10", "points = 10\ntraining = {steps = 3, loss = 3, more = 1}", "exercise[0].training.more", "unknown"),
         ("points = 10", "points = 10\nby_hand = 3", "exercise[0].by_hand", "found 3;"),
         ("points = 10", "points = 10\nby_hand = [3]", "exercise[0].by_hand[0]", "found 3;"),
         ("points = 10", "points = 10\nby_hand = [{}]", "exercise[0].by_hand[0].calls", "found nothing;"),
