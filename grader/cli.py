@@ -78,6 +78,9 @@ def _unexpected(error: Exception) -> int:
             errors.print(Text(context.get_usage()))
         _complain(error.format_message())
         return 2
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("grader."):
+        _complain("this command is for instructors and authors; a learner's kit does not hold it")
+        return 2
     known = (
         "SandboxError",
         "MaterialError",
@@ -153,13 +156,14 @@ def check(
         return
     with _grader(isolation) as grader:
         from grader import display
-        from grader.progress import remember
+        from grader.progress import remember, unfinished_below
 
         results: dict[str, Result] = {}
         for one in wanted:
             results[one.file] = grader.grade(one, submission.file, seed=seed, known=results)
         if exercise:
-            display.show_result(console, course, wanted[0], results[wanted[0].file], everything=all_)
+            below = unfinished_below(course, wanted[0]) if from_ is None else []
+            display.show_result(console, course, wanted[0], results[wanted[0].file], everything=all_, unfinished=below)
         else:
             display.show_overview(console, course, list(results.values()))
         if from_ is None:
@@ -266,7 +270,7 @@ def progress() -> None:
     next_one: Exercise | None = None
     for exercise in course.exercises:
         last = checked.get(exercise.file)
-        done = last is not None and last.passed == last.tests and abs(last.points - last.max_points) < 1e-6
+        done = last is not None and last.is_complete
         if last is None:
             state, style = "not checked yet", "dim"
         elif last.max_points:

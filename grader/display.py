@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from rich.console import Console, RenderableType
@@ -17,6 +17,7 @@ from grader.text import clean, one_line
 
 SHOWN_FAILURES = 4
 EXAMPLES = "examples"
+EXAMPLES_ONLY = "They are a small part of what is graded in the end: read the contract and the traps once more."
 
 
 class Failure(msgspec.Struct):
@@ -45,8 +46,16 @@ def amount(points: float) -> str:
     return f"{points:.2f}".rstrip("0").rstrip(".")
 
 
-def show_result(console: Console, course: Course, exercise: Exercise, result: Result, *, everything: bool = False) -> None:
-    """The verdict on one exercise."""
+def show_result(
+    console: Console,
+    course: Course,
+    exercise: Exercise,
+    result: Result,
+    *,
+    everything: bool = False,
+    unfinished: Sequence[Exercise] = (),
+) -> None:
+    """The verdict on one exercise. `unfinished`: earlier ones that it uses and whose last check found something."""
     good = is_complete(result)
     console.print()
     console.print(_heading(exercise, result, good))
@@ -69,6 +78,9 @@ def show_result(console: Console, course: Course, exercise: Exercise, result: Re
             "Graded on right code for the earlier exercises",
             "An early mistake is not punished twice; mend that one first.",
         )
+    elif unfinished and not is_complete(result):
+        names = " and ".join(f"{one.label} ({one.title})" for one in unfinished)
+        _block(console, f"This exercise uses your {names}", "The last check there found mistakes: mend them first.")
     if result.output:
         _block(console, "Your code printed", result.output)
     _next_step(console, course, exercise, result)
@@ -116,6 +128,8 @@ def show_overview(console: Console, course: Course, results: list[Result]) -> No
     console.print()
     if first is None:
         _print(console, Text("Everything passes. Well done!", style="bold green"))
+        if not any(result.max_points for result in results):
+            _print(console, Text(EXAMPLES_ONLY))
     else:
         _print(console, Text(f"Next: {command(f'check EX={first.label}')} shows what exercise {first.label} still needs."))
     console.print()
@@ -252,6 +266,10 @@ def _next_step(console: Console, course: Course, exercise: Exercise, result: Res
         sentence = (
             f"Next: exercise {later.label}, {later.title}: exercises/{later.file}.md" if later else "That was the last rung."
         )
+        if not result.max_points:
+            _print(console, Text(f"All examples pass. {EXAMPLES_ONLY}", style="green"))
+            _print(console, Text(sentence), below=1)
+            return
         _print(console, Text(f"All done. {sentence}", style="green"), below=1)
         return
     example = next((test for test in result.tests if test.visible and test.outcome == "failed"), None)

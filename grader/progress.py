@@ -26,6 +26,11 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     content: str  # hash of the file that was checked
     when: str  # UTC, ISO 8601
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all tests passed, for all points."""
+        return self.passed == self.tests and abs(self.points - self.max_points) < 1e-6
+
 
 def read_progress(course: Course) -> dict[str, Checked]:
     """By exercise file; a memory that cannot be read is an empty one."""
@@ -56,6 +61,12 @@ def remember(course: Course, results: list[Result]) -> None:
         write_atomically(path, msgspec.json.format(msgspec.json.encode(progress), indent=1))
     except OSError:
         pass
+
+
+def unfinished_below(course: Course, exercise: Exercise) -> list[Exercise]:
+    """The earlier exercises that this one uses and whose last check found something."""
+    checked = read_progress(course)
+    return [one for one in course.prerequisites_of(exercise) if one.file in checked and not checked[one.file].is_complete]
 
 
 def content_hash(course: Course, exercise: Exercise) -> str:

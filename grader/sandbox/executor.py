@@ -133,7 +133,7 @@ class Executor:
         parameters = dict(target.named_parameters()) if isinstance(target, torch.nn.Module) else {}
         with torch.enable_grad():
             output = target(*inputs, **keywords)
-            outputs = output if isinstance(output, tuple) else (output,)
+            outputs = tuple(output) if isinstance(output, tuple | list) else (output,)
             cotangents = extra if isinstance(extra, tuple) else (extra,)
             if len(outputs) != len(cotangents) or not all(isinstance(value, torch.Tensor) for value in outputs):
                 return output, [None] * len(inputs), {}

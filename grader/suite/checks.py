@@ -231,10 +231,16 @@ def assert_equal(actual: Any, expected: Any, *, what: str = "the output", pictur
         raise Mistake(f"{what} is {_type_name(actual)}, not {_type_name(expected)}")
     if isinstance(expected, tuple | list):
         if len(actual) != len(expected):
+            if _is_short(actual):
+                raise Mistake(f"{what} is {describe(actual)}, {_type_name(actual)}, not of {len(expected)}")
             raise Mistake(f"{what} is {_type_name(actual)}, not {_type_name(expected)}")
         for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
-            if type(one) is not type(other) or type(one) not in (int, str, bytes, bool) or one != other:  # else quick: long lists
-                assert_equal(one, other, what=f"{what}[{index}]")
+            if type(one) is type(other) and type(one) in _PLAIN:
+                if one == other:  # quick: long lists
+                    continue
+                if _is_short(actual) and len(actual) > 1:
+                    raise Mistake(f"{what} is {describe(actual)}, wrong at [{index}]", expected=f"expected {describe(expected)}")
+            assert_equal(one, other, what=f"{what}[{index}]")
     elif isinstance(expected, dict):
         if actual.keys() != expected.keys():
             raise Mistake(f"{what} has other keys: {describe(list(actual))}", expected=f"expected {describe(list(expected))}")
@@ -242,6 +248,14 @@ def assert_equal(actual: Any, expected: Any, *, what: str = "the output", pictur
             assert_equal(actual[key], other, what=f"{what}[{describe(key)}]")
     elif actual != expected and not (actual != actual and expected != expected):
         raise _difference(actual, expected, what)
+
+
+_PLAIN = (int, str, bytes, bool)
+
+
+def _is_short(items: tuple | list) -> bool:
+    """A tuple or list that a message can show whole."""
+    return len(items) <= 8 and all(type(item) in _PLAIN for item in items) and not describe(items).endswith("...")
 
 
 def _difference(actual: Any, expected: Any, what: str) -> Mistake:

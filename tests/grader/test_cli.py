@@ -204,9 +204,10 @@ def test_a_kit_checks_with_its_public_examples_alone(tmp_path: Path):
     assert stub.returncode == 1 and "Not started" in stub.stdout and "0 of 5 examples" in stub.stdout
     shutil.copy(ROOT / "solutions/ex06_repeat_kv.py", kit / "exercises/ex06_repeat_kv.py")
     done = run("check", "06", cwd=kit)
-    assert done.returncode == 0 and "5 of 5 examples" in done.stdout
+    assert done.returncode == 0 and "5 of 5 examples" in done.stdout and "a small part of what is graded" in done.stdout
     assert run("progress", cwd=kit).returncode == 0
-    assert run("verify", cwd=kit).returncode == 2
+    authors = run("verify", cwd=kit)
+    assert authors.returncode == 2 and "a learner's kit does not hold it" in authors.stderr
     assert run("report", "x", cwd=kit).returncode == 2
 
 

@@ -124,3 +124,26 @@ def test_a_narrow_terminal_and_one_without_signs_lose_nothing():
 @pytest.mark.parametrize(("points", "text"), [(4.0, "4"), (4.25, "4.25"), (0.0, "0"), (9.999999, "10"), (0.3, "0.3")])
 def test_points_are_written_for_people(points: float, text: str):
     assert amount(points) == text
+
+
+def test_a_picture_stands_below_what_was_seen():
+    drawn = shown(result(outcome("a", message="what was seen", picture="yours   expected\n#..     ##.")))
+    lines = [line.strip() for line in drawn.split("\n")]
+    assert lines.index("yours   expected") == lines.index("seen  what was seen") + 1
+    assert "#..     ##." in lines
+
+
+def test_earlier_exercises_with_mistakes_are_named_where_something_fails():
+    console = Console(file=io.StringIO(), width=100, highlight=False)
+    for one in (result(outcome("a", message="seen")), result(outcome("a", "passed"))):
+        show_result(console, COURSE, COURSE.exercise("06"), one, unfinished=[COURSE.exercise(3), COURSE.exercise(5)])
+    text = console.file.getvalue()
+    assert text.count("This exercise uses your 03 (RMSNorm and LayerNorm) and 05") == 1
+
+
+def test_examples_alone_are_not_called_everything():
+    only = result(outcome("a", "passed", visible=True))
+    assert "All examples pass. They are a small part of what is graded" in shown(only)
+    console = Console(file=io.StringIO(), width=100, highlight=False)
+    show_overview(console, COURSE, [only])
+    assert "a small part of what is graded" in console.file.getvalue()
