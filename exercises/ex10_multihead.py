@@ -59,7 +59,7 @@ class Attention(QKVProjection):
             attention_mask: `[B, S]` over past and new keys, 1 or True = real token; None: all are real.
             cache: where keys and values of earlier tokens are. `cache.update(k, v, layer_idx)` is called exactly once,
                 with the new ones `[B, T, K, D]`, after RoPE and before `repeat_kv`; what it returns, `[B, S, K, D]`, is
-                attended to. None (and nothing else, an empty cache may count as false): there is no past.
+                attended to and not changed. None (and nothing else, an empty cache may count as false): there is no past.
 
         Returns:
             `[B, T, C]`. A token that may see nothing gets zeros.

@@ -25,7 +25,7 @@ class CausalLM(nn.Module):
         no RoPE tables.
 
     Loading: `load_state_dict` also takes a checkpoint without "lm_head.weight" when the head is tied, and the tie survives
-    loading, with `assign=True` too. Untied, the key is needed as ever.
+    loading, with `assign=True` or `strict=False` too. Untied, the key is needed as ever. The checkpoint itself is not changed.
 
     Example:
         >>> model = CausalLM(ModelConfig(num_layers=2))
@@ -47,7 +47,7 @@ class CausalLM(nn.Module):
 
         Args:
             input_ids: `[B, T]` int64 (or int32) ids of the new tokens. Not changed.
-            attention_mask: `[B, S]` bool or 0/1 over all S tokens, past and new, 1 = real token; None if all are. A pad may
+            attention_mask: `[B, S]` bool or 0/1 over all S tokens, past and new, 1 = real token; None if all are. Pads may
                 stand on the left: every real token then gets the logits that it gets when its row stands alone.
             cache: a `DynamicCache` or `StaticCache` that holds the past tokens and takes the new ones in, or None. The new
                 tokens stand at the positions `cache.length`, `cache.length + 1`, ...
@@ -57,7 +57,7 @@ class CausalLM(nn.Module):
 
         Raises:
             ValueError: past and new tokens, pads counted, are more than `max_position_embeddings` (the message names it and
-                gives its value and theirs), or `attention_mask` is not as long as past and new tokens together (it names
+                gives its value and how many they are), or `attention_mask` is not as long as past and new tokens together (it names
                 `attention_mask` and gives both lengths). The cache is then as before.
         """
         raise NotImplementedError("EX14: CausalLM.forward")
@@ -72,6 +72,7 @@ def causal_lm_loss(logits: Float[Tensor, "B T V"], labels: Int[Tensor, "B T"], i
     Args:
         logits: `[B, T, V]`, raw, of any float dtype. Not changed.
         labels: `[B, T]` int64, usually the input ids themselves, or `ignore_index` where a token is not to be counted.
+            Not changed.
         ignore_index: any integer, one of the ids 0 .. V - 1 too.
 
     Returns:
@@ -79,7 +80,8 @@ def causal_lm_loss(logits: Float[Tensor, "B T V"], labels: Int[Tensor, "B T"], i
         is 0, and a backward pass gives zeros. Logits of 1000 give finite numbers.
 
     Raises:
-        ValueError: a label that is counted is < 0 or >= V; the message names `labels` and gives the label and V.
+        ValueError: a label that is counted is < 0 or >= V; the message names `labels` and gives the label and V
+            (or the ids 0 .. V - 1).
 
     Example:
         Two tokens, three ids: the second token is 2, and its logit is 0 next to 0 and ln 2, so its share is 1/4.

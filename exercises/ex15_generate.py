@@ -83,7 +83,7 @@ def sample_next(
         logits: `[B, V]`; an entry of -inf is never drawn.
         temperature: the logits are divided by it; 0 takes the largest logit (greedy).
         top_k, top_p: as in `filter_top_k` and `filter_top_p`; top-p looks at what top-k left, as probabilities.
-        generator: where the random numbers come from; None is torch's global generator.
+        generator: where all random numbers come from; None is torch's global generator, which is otherwise left alone.
 
     Returns:
         Ids `[B]`, int64; every row is drawn for itself. No argument is changed.
@@ -130,9 +130,10 @@ def stream(
         Each step's ids `[B]`, int64: the finishing `eos_token_id` itself, and it again for rows that are already finished.
         After the step that finishes the last row, nothing more.
 
-        Lazy: what was not asked for is not computed. The model is in eval mode while it works and records no gradients;
-        when the iterator is exhausted, closed (even before its first token) or failed, `model.training` is what it was.
-        No argument is changed, and no call knows of another.
+        Lazy: what was not asked for is not computed. The model is asked once for each step: not after the last one, and not
+        at all if there is no token to come. It is in eval mode while it works and records no gradients; when the iterator is
+        exhausted, closed (even before its first token) or failed, `model.training` is what it was. For whoever asks,
+        gradients are on or off as before, after each token too. No argument is changed, and no call knows of another.
 
     Raises:
         ValueError: `max_new_tokens < 0`, `temperature < 0`, `top_k < 1` or `top_p` outside 0..1; at the latest when the

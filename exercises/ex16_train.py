@@ -95,7 +95,7 @@ def cosine_lr(step: int, *, max_lr: float, min_lr: float, warmup_steps: int, tot
         step: 0 for the first step.
         max_lr: reached by the last step of the warm-up.
         min_lr: where the cosine ends; the rate of every step from `total_steps` on.
-        warmup_steps: step s of these has `max_lr * (s + 1) / warmup_steps`; 0 means no warm-up.
+        warmup_steps: step s of these has `max_lr * (s + 1) / warmup_steps`; 0 means no warm-up. Fewer than `total_steps`.
         total_steps: warm-up and cosine together. Between the two, with d = (s - warmup) / (total - warmup), the rate is
             `min_lr + (max_lr - min_lr) * (1 + cos(pi * d)) / 2`.
 
@@ -174,7 +174,7 @@ def train(
         ValueError: as in `get_batch`.
 
     Example:
-        Four steps at once are the same as two and two more, dropout apart:
+        Four steps at once are the same as two and two more, with one generator and dropout apart:
 
             train(model, data, steps=4, optimizer=optimizer, ...)
 
@@ -218,7 +218,7 @@ def load_checkpoint(
         model: of the same architecture. Its own parameters get the saved values: they stay the same objects, since the
             optimizer holds them.
         optimizer: made from the parameters of `model`.
-        generator: put into the saved state, if there is one. torch's global generator is put into its saved state too:
+        generator: put into the state of the one that was saved; if none was, it stays as it is. torch's global generator is put into its saved state too:
             dropout draws from it, and so do batches without a generator.
 
     Returns:

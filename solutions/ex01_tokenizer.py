@@ -46,7 +46,7 @@ def train_bpe(
 
     Special tokens are cut out of the documents first (left to right; where several begin at one place, the longest), the
     text between them is cut into pre-tokens by `PRETOKEN_PATTERN`, and each pre-token into its UTF-8 bytes. Pairs are
-    counted inside pre-tokens only. Every adjacent pair counts, overlapping ones too: "aaaa" holds (a, a) three times. Of
+    counted inside pre-tokens only. No document is changed in any way, or cut into lines, before that. Every adjacent pair counts, overlapping ones too: "aaaa" holds (a, a) three times. Of
     equally frequent pairs the greatest wins, compared as `(bytes, bytes)`. Pairs that occur once are joined, too.
 
     Args:
@@ -152,14 +152,15 @@ class Tokenizer:
 
         Special tokens are cut out as in training and become one id each; the text between them is cut into pre-tokens.
         In each pre-token's bytes, the pair that was learned first is joined first, its occurrences from the left ("aaa"
-        with the merge (a, a) is [aa, a]), until no learned pair is left. The text itself is not changed in any way: no
+        with the merge (a, a) is [aa, a]), until no learned pair is left. Bytes that stand in vocab without a merge, such
+        as those of a special token that was not passed on, are not joined. Ids say nothing of which pair came first. The text itself is not changed in any way: no
         blank, capital or accent is lost.
 
         Args:
             text: any string of Unicode text, the empty one too.
 
         Returns:
-            A list of ids; the empty text has none.
+            A new list of ids, the caller's to change; the empty text has none.
         """
         # BEGIN SOLUTION
         ids: list[int] = []

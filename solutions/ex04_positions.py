@@ -30,7 +30,7 @@ def sinusoidal_positions(max_len: int, dim: int) -> Float[Tensor, "max_len dim"]
         dim: number of channels, even.
 
     Returns:
-        `[max_len, dim]` float32, a plain tensor that needs no gradient.
+        `[max_len, dim]` float32, a new, plain tensor that needs no gradient.
 
     Raises:
         ValueError: `dim` is odd; the message names `dim` and gives its value.
@@ -76,7 +76,7 @@ class LearnedPositions(nn.Module):
             start: position of the first of them; the number of past tokens when a cache holds those.
 
         Returns:
-            `[B, T, dim]` in x's dtype, whatever the weight's.
+            `[B, T, dim]` in x's dtype, whatever the weight's; both learn.
 
         Raises:
             ValueError: `start + T > max_len`; the message names `start` and gives start, T and max_len.
@@ -168,7 +168,7 @@ def precompute_rotary(
         theta: the base; the larger, the slower the last pairs turn.
 
     Returns:
-        `(cos, sin)`, each `[max_len, head_dim]` float32. Row 0 is all ones and all zeros. A model takes the rows at its
+        `(cos, sin)`, each `[max_len, head_dim]` float32: new, plain tensors that need no gradient. Row 0 is all ones and all zeros. A model takes the rows at its
         tokens' positions: `cos[start : start + T]`.
 
     Raises:
@@ -224,7 +224,7 @@ def apply_rotary_pos_emb(
             `precompute_rotary` already taken at the tokens' positions, in float32 or any other float dtype.
 
     Returns:
-        (q, k), turned, with the shapes and dtypes of q and k. No argument is changed.
+        (q, k), turned, each with its own shape and dtype, which may differ. No argument is changed.
 
     Example:
         One token at position 1, whose only head is the unit vector e0 with D = 4, becomes cos 1 e0 + sin 1 e2:

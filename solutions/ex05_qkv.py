@@ -24,6 +24,7 @@ class QKVProjection(nn.Module):
         q_proj: linear, `weight [H*D, C]`; its rows h*D .. h*D + D - 1 make head h.
         k_proj, v_proj: linear, `weight [K*D, C]` each.
         q_norm, k_norm: `RMSNorm` over the D channels of each head, `weight [D]` each, ones at the start.
+            As `RMSNorm` does, they compute in at least float32.
 
         These five weights are all the parameters, and all of the state dict.
 

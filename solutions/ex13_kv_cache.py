@@ -56,8 +56,9 @@ def append_kv(past: KeysValues | None, k: Shaped[Tensor, "B T K D"], v: Shaped[T
 class DynamicCache:
     """Keys and values of every layer's tokens so far, growing with each update.
 
-    It starts empty and asks for no sizes: they, the dtype and the device are those of what comes in. Layers may come in any
-    order, and each holds as many tokens as it was given, whatever the others hold. Two caches share nothing.
+    It starts empty and asks for no sizes: they, the dtype and the device are those of what comes in, in each layer its own.
+    Layers may come in any order, and each holds as many tokens as it was given, whatever the others hold. Two caches share
+    nothing.
 
     Attributes:
         length: int, the tokens held by the fullest layer; 0 when empty. An attribute or a property.

@@ -6,6 +6,7 @@ believed on its own: a test compares answers, too. `learner.file("props").Record
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from importlib import import_module
 from pathlib import Path
@@ -28,11 +29,6 @@ def seed(number: int) -> None:
 def rng_state() -> Tensor:
     """The state of torch's global generator."""
     return torch.get_rng_state()
-
-
-def temporary_folder() -> str:
-    """A new folder for files, where the exercise may have any."""
-    return tempfile.mkdtemp()
 
 
 def set_attribute(target: Any, name: str, value: Any) -> None:
@@ -58,6 +54,10 @@ class RecordingCache:
         """Tokens held by the fullest layer."""
         return max((k.shape[1] for k, _ in self._held.values()), default=0)
 
+    def held(self, layer_idx: int) -> tuple[Tensor, Tensor]:
+        """The keys and values of one layer, as they are now."""
+        return self._held[layer_idx]
+
     def update(self, k: Tensor, v: Tensor, layer_idx: int) -> tuple[Tensor, Tensor]:
         """Keys and values `[B, T, K, D]` of new tokens; returns those of all tokens so far `[B, S, K, D]`."""
         self.updates.append((layer_idx, k.detach().clone(), v.detach().clone()))
@@ -71,6 +71,39 @@ class RecordingCache:
 def modes(module: torch.nn.Module) -> list[bool]:
     """`training` of a module and of everything inside it."""
     return [part.training for part in module.modules()]
+
+
+def gradient_modes(function: Any, enabled: bool, *arguments: Any, **keywords: Any) -> tuple[list[Tensor], list[bool]]:
+    """Call it as somebody who has switched gradients on or off: what comes out, one by one if it is an iterator, and whether
+    they are on after each, and at the end. A `TableModel` that fails on request ends it early."""
+    outputs, modes = [], []
+    with torch.set_grad_enabled(enabled):
+        try:
+            result = function(*arguments, **keywords)
+            for output in [result] if isinstance(result, Tensor) else result:
+                outputs.append(output)
+                modes.append(torch.is_grad_enabled())
+        except RuntimeError as error:
+            if "of this model fails" not in str(error):
+                raise
+        modes.append(torch.is_grad_enabled())
+    return outputs, modes
+
+
+def given_to(part: str, module: torch.nn.Module, *arguments: Any, **keywords: Any) -> tuple[Any, list[Tensor]]:
+    """Run a module: its output, and the tensors that a part of it was given, those inside of tuples too; none if it was not called
+    as a module."""
+    given: list[Tensor] = []
+
+    def write_down(_: torch.nn.Module, positional: tuple, named: dict[str, Any]) -> None:
+        for value in (*positional, *named.values()):
+            given.extend(one for one in (value if isinstance(value, tuple | list) else [value]) if isinstance(one, Tensor))
+
+    hook = module.get_submodule(part).register_forward_pre_hook(write_down, with_kwargs=True)
+    try:
+        return module(*arguments, **keywords), given
+    finally:
+        hook.remove()
 
 
 class TableModel(torch.nn.Module):
@@ -182,6 +215,12 @@ def parameter_iterator(module: torch.nn.Module) -> Any:
     return module.parameters()
 
 
+def leave_gradients(module: torch.nn.Module, value: float) -> None:
+    """Give every parameter a gradient, as something that was computed before may have left it."""
+    for parameter in module.parameters():
+        parameter.grad = torch.full_like(parameter, value)
+
+
 class BigramModel(torch.nn.Module):
     """The smallest language model, called as `CausalLM` is: the logits after a token are its row of a table, plus a bias.
 
@@ -259,3 +298,38 @@ def descend(module: torch.nn.Module, lr: float, cotangent: Tensor, *inputs: Tens
             if parameter.grad is not None:
                 parameter -= lr * parameter.grad
                 parameter.grad = None
+
+
+def state_shapes(module: torch.nn.Module) -> dict[str, list[int]]:
+    """Names and shapes of a state dict, without its values: those of a new module are drawn at random."""
+    return {name: list(x.shape) for name, x in module.state_dict().items()}
+
+
+def spoil(result: Any) -> None:
+    """Change in place what a call returned, as its owner may: numbers of tensors, length of lists, one after the other in tuples."""
+    if isinstance(result, tuple):
+        for one in result:
+            spoil(one)
+    elif isinstance(result, list):
+        result.append(result[-1] if result else 0)
+    elif isinstance(result, Tensor):
+        with torch.no_grad(), contextlib.suppress(RuntimeError):  # a view that several places share cannot be written to
+            result += 1
+
+
+def called_again(function: Any, *arguments: Any) -> Any:
+    """What a second call returns, after the caller has changed the result of the first one."""
+    spoil(function(*arguments))
+    return function(*arguments)
+
+
+def want_gradients(tensors: tuple[Tensor, ...]) -> list[bool]:
+    """Which of these tensors ask for a gradient."""
+    return [tensor.requires_grad for tensor in tensors]
+
+
+def load_weights(module: torch.nn.Module, state: dict[str, Tensor], strict: bool, assign: bool) -> dict[str, Tensor]:
+    """Load a checkpoint; returns what the checkpoint is afterwards. `strict` and `assign` are left out where they are as ever."""
+    options = ({} if strict else {"strict": False}) | ({"assign": True} if assign else {})
+    module.load_state_dict(state, **options)
+    return state

@@ -120,17 +120,17 @@ def cases_of(course: Course, exercise: Exercise) -> list[Case]:
     return cases
 
 
+ANYTHING = """import numpy, torch
+    kinds = ['no', 0.0, (), numpy.zeros((2, 3)), torch.empty(0), torch.eye(3).to_sparse(), {}, (one for one in [0])]
+    calls.append(None)
+    return kinds[len(calls) % len(kinds)]"""  # another kind for every call
+
+
 def careless_bodies(words: str) -> dict[str, str]:
     """Bodies of functions that answer anything at all; none may earn a point or make the grader fail."""
     return {
         "returns_none": "return None",
-        "returns_text": "return 'no'",
-        "returns_number": "return 0.0",
-        "returns_empty": "return ()",
-        "returns_array": "import numpy\n    return numpy.zeros((2, 3))",
-        "returns_empty_tensor": "import torch\n    return torch.empty(0)",
-        "returns_sparse": "import torch\n    return torch.eye(3).to_sparse()",
-        "yields": "yield 0",
+        "returns_anything": ANYTHING,
         "always_raises": f"raise ValueError({words!r})",
         "exits": "raise SystemExit(0)",
     }
@@ -138,7 +138,8 @@ def careless_bodies(words: str) -> dict[str, str]:
 
 def careless_module(exercise: Exercise, body: str) -> bytes:
     """A module that has every graded name, each with this body."""
-    parts = [f"def {name}(*arguments, **keywords):\n    {body}\n" for name in exercise.names]
+    parts = ["calls = []\n"]
+    parts += [f"def {name}(*arguments, **keywords):\n    {body}\n" for name in exercise.names]
     return "\n\n".join(parts).encode()
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from grader.suite import (
+    LearnerError,
     Stream,
     assert_arguments_unchanged,
     assert_equal,
@@ -227,7 +228,19 @@ def test_no_pair_crosses_a_border(learner, reference):
     assert_trained(learner, reference, [three + four, four], 256 + 24)
 
 
-@points(0.5, "numerics")
+@points(0.25, "numerics")
+def test_documents_are_learned_as_they_are(learner, reference):
+    """No blank, line end, capital or accent of a document is changed, and no pre-token ends only because a line does."""
+    a, b, c = names(3)
+    assert_trained(learner, reference, [f"{a}\n\n\n {b}", f"{c}\n\n\n {b}"], 257)
+    assert_trained(learner, reference, [f"{a}\n\n\n{b}", f"{c}\n\n\n{b}"], 257)
+    assert_trained(learner, reference, [f"{a} \r\n \r\n{b}"] * 2, 256 + 3)
+    assert_trained(learner, reference, ["cafe\u0301 A\u030a"] * 2, 256 + 6)
+    assert_trained(learner, reference, ["\u2126\ufb01 \u0130"] * 2, 256 + 6)
+    assert_trained(learner, reference, [f"{a.upper()}{b.upper()} {a}{c}", f"  {a.upper()}{b}  "], 256 + 5)
+
+
+@points(0.25, "numerics")
 def test_bytes_and_not_characters_are_joined(learner, reference):
     """Text is its UTF-8 bytes: a letter with an accent is two tokens at first, and an emoji four."""
     assert_trained(learner, reference, ["éèé", "中文中", "🙂🙂"], 256 + 8)
@@ -286,14 +299,19 @@ def test_other_text_than_the_training_text(learner, reference):
 
 @points(0.25, "numerics")
 def test_no_merge_crosses_a_pre_token(learner, reference):
-    """A merge is made inside pre-tokens only, even if its two parts stand side by side in the text."""
+    """A merge is made inside pre-tokens only, even if its two parts stand side by side in the text; a line end is none."""
     merges = [(b"a", b" "), (b"b", b"'"), (b"1", b"a"), (b" ", b" "), (b"a", b"b"), (b" ", b"a")]
     assert_encoded(learner, reference, merges, "a b", "ab'll", "1a1a", "a   ab", " a a ", "ab\n  \nab")
+    assert_encoded(learner, reference, [(b"\n", b"\n"), (b"\r", b"\n"), (b" ", b"\n")], "a\n\n\nb", "a\r\n\r\nb", "a \n \n")
 
 
 @points(0.25, "numerics")
 def test_ids_are_those_of_vocab(learner, reference):
-    """The ids are the keys of vocab, in whatever order the tokens stand there."""
+    """The ids are the keys of vocab, in whatever order the tokens stand there, and say nothing of which merge comes first."""
+    vocab = vocabulary([]) | {900: b"ab", 800: b"bc"}
+    assert_encoded(learner, reference, pairs("a b", "b c"), "abc", "cabcb", vocab=vocab)
+    vocab = vocabulary([]) | {900: b"bc", 800: b"ab", 700: b"abc"}
+    assert_encoded(learner, reference, pairs("b c", "a b"), "abc", "abbc", "babc", vocab=vocab)
     merges, special_tokens = pairs("b c", "a b", "a bc"), ["<f>", "<e>"]
     tokens = shuffled(vocabulary(merges, ["<e>", "<f>"]).values())
     for vocab in (dict(enumerate(tokens)), {3 * number + 11: token for number, token in enumerate(tokens)}):
@@ -383,7 +401,7 @@ def test_any_iterable_is_read_once(learner, reference):
 
 @points(0.5, "robustness")
 def test_texts_are_read_when_they_are_needed(learner, reference):
-    """encode_iterable reads at most one text ahead of the one whose ids it gives out."""
+    """encode_iterable reads at most one text ahead of the one whose ids it gives out, and encodes none before it is asked to."""
     merges = pairs("a b")
     vocab, texts = vocabulary(merges), ["abc", "cab", "bb", "abab", "aa", "cc"]
     mine, right = learner.Tokenizer(vocab, merges), reference.Tokenizer(vocab, merges)
@@ -398,6 +416,10 @@ def test_texts_are_read_when_they_are_needed(learner, reference):
             if stream.pulled > place + 1:
                 fail(f"{stream.pulled} texts were read while the ids of text {place} were still being given out")
     assert_equal(next(ids, None), None, what="an id after the last text")
+    try:
+        mine.encode_iterable(Stream([7, 8]))  # no texts: to read one ahead is allowed, to encode it would fail
+    except LearnerError:
+        fail("encode_iterable encoded its first text before the first id was asked for")
 
 
 @points(0.25, "robustness")
@@ -414,6 +436,10 @@ def test_tokenizers_know_nothing_of_each_other(fresh_learner, reference):
     for text in ("abc<e>abc", "<f>ab", "abc<e>abc"):
         for ours, theirs in zip(mine, right, strict=True):
             assert_equal(ours.encode(text), theirs.encode(text), what=f"encode({text!r})")
+    encode = fresh_learner.file("props").get_attribute(mine[0], "encode")
+    for text in ("abc<e>abc", "cab"):
+        again = fresh_learner.file("props").called_again(encode, text)
+        assert_equal(again, right[0].encode(text), what=f"encode({text!r}), after the first list was changed by its receiver,")
     for documents, special_tokens in ((["abab"], ["<e>"]), (["cdcd", "cd"], []), (["abab"], []), (["abab"], ["<e>"])):
         assert_trained(fresh_learner, reference, documents, 256 + 2, special_tokens)
 
@@ -449,6 +475,10 @@ def test_a_special_token_that_is_not_passed_is_text(learner, reference):
     vocab = vocabulary(merges, ["<e>", "<f>"])
     assert_encoded(learner, reference, merges, "ab<e>ab", "<f>", vocab=vocab)
     assert_encoded(learner, reference, merges, "ab<e>ab", "<f><e>", vocab=vocab, special_tokens=["<f>"])
+    merges = pairs("E O", "a b")
+    vocab = vocabulary(merges, ["EOT", " end"])
+    assert_encoded(learner, reference, merges, "EOT", "ab EOT", "the end", vocab=vocab)
+    assert_encoded(learner, reference, merges, "EOT", "the end EOT", vocab=vocab, special_tokens=[" end"])
 
 
 @points(0.25, "robustness")

@@ -136,12 +136,18 @@ def test_a_new_table_is_normal_with_standard_deviation_002(learner, reference):
 @points(0.5, "gradients")
 @pytest.mark.parametrize("start", [0, 3])
 def test_gradients_reach_x_and_the_rows_that_were_used(learner, reference, start):
-    """x gets the gradient unchanged; a row of the weight gets the sum over the batch, and unused rows get 0."""
+    """x gets the gradient unchanged; a row of the weight gets the sum over the batch, and unused rows get 0, in bfloat16 too."""
     weight, x, g = randn(11, 6), randn(2, 5, 6), randn(2, 5, 6)
     mine = learned(learner, weight).vjp(x, start, cotangent=g)
     right = learned(reference, weight).vjp(x, start, cotangent=g)
     assert_gradients(mine, right, "x")
     assert_close(mine.parameters.get("weight"), right.parameters["weight"], what="the gradient for weight")
+    x, g = x.bfloat16(), g.bfloat16()
+    mine = learned(learner, weight).vjp(x, start, cotangent=g)
+    right = learned(reference, weight).vjp(x, start, cotangent=g)
+    assert_gradients(mine, right, "x")
+    what = "the gradient for a float32 weight below bfloat16 tokens"
+    assert_close(mine.parameters.get("weight"), right.parameters["weight"], what=what, tolerance=3e-2)
 
 
 @points(0.25, "robustness")
@@ -163,6 +169,10 @@ def test_only_learned_positions_are_learned(learner, reference):
     assert_close(bias.fetch(), reference.alibi_bias(6, 3, 5), what="ALiBi's bias")
     if bias.get("requires_grad"):
         fail("ALiBi's bias asks for a gradient, as if it were trained")
+    tables = learner.precompute_rotary.keep(6, 5)
+    assert_close(tables.fetch(), reference.precompute_rotary(6, 5), what="(cos, sin)")
+    if any(learner.file("props").want_gradients(tables)):
+        fail("the rotary tables ask for a gradient, as if they were trained")
 
 
 @points(0.25, "robustness")
@@ -361,12 +371,14 @@ def test_turned_scores_depend_on_the_distance_alone(learner, reference):
     ids=["float64", "float32", "float16", "bfloat16"],
 )
 def test_queries_and_keys_keep_their_dtype(learner, reference, dtype):
-    """q and k come back in their own dtype, whatever the dtype of cos and sin."""
+    """q and k come back each in its own dtype, whatever the dtype of the other, or of cos and sin."""
     q, k = randn(B, T, H, D, dtype=dtype), randn(B, T, K, D, dtype=dtype)
     assert_close(learner.rotate_half(q), reference.rotate_half(q), what="rotate_half's output")
     for tables in dict.fromkeys([torch.float32, torch.float64, dtype]):
         cos, sin = (table.to(tables) for table in turns(T, D))
         assert_turned(learner, reference, q, k, cos, sin)
+    k = k.to(torch.float32 if dtype == torch.float64 else torch.float64)
+    assert_turned(learner, reference, q, k, *turns(T, D), tolerance=3e-2)  # as accurate as the narrower of the two
 
 
 @points(0.25, "numerics")
@@ -434,7 +446,7 @@ def test_the_arguments_are_left_as_they_were(learner, reference):
 
 @points(0.25, "robustness")
 def test_calls_know_nothing_of_each_other(fresh_learner, reference):
-    """A second call with other sizes, another theta or another start neither uses nor changes what the first returned."""
+    """A call with other sizes, theta, start or weight neither uses nor changes what an earlier one returned; results are the caller's."""
     for arguments in ((10, 13, 150.0), (10, 13, 1e6), (6, 13, 1e6), (6, 9, 1e6), (6, 21, 1e6), (6, 21, 50.0), (10, 13, 150.0)):
         tables = fresh_learner.precompute_rotary(*arguments)
         assert_close(tables, reference.precompute_rotary(*arguments), what=f"(cos, sin) for {arguments}")
@@ -449,6 +461,18 @@ def test_calls_know_nothing_of_each_other(fresh_learner, reference):
     for tokens, start in ((3, 0), (2, 3), (1, 5), (2, 0)):
         x = randn(2, tokens, 6, blunt="two sequences of two tokens, and one token, are among the cases")
         assert_close(module(x, start), right(x, start), what=f"the output for {tokens} tokens from position {start} on")
+    x = randn(2, 5, 6)
+    for dtype in (torch.float16, torch.float32):
+        for weight in (randn(11, 6), randn(11, 6)):
+            module.load_state_dict({"weight": weight})
+            right.load_state_dict({"weight": weight})
+            what = f"the output for {str(dtype).removeprefix('torch.')} after the weight has changed"
+            assert_close(module(x.to(dtype), 4), right(x.to(dtype), 4), what=what)
+    props = fresh_learner.file("props")
+    for name, arguments in (("precompute_rotary", (10, 9)), ("sinusoidal_positions", (9, 10)), ("alibi_slopes", (6,))):
+        again = props.called_again(props.named("ex04_positions", name), *arguments)
+        what = f"the second result of {name}, the first having been changed by its receiver"
+        assert_close(again, getattr(reference, name)(*arguments), what=what)
     first, second = (randn(B, T, H, D), randn(B, T, K, D), *turns(T, D)), (randn(B, T, H, D), randn(B, T, K, D), *turns(T, D))
     kept = fresh_learner.apply_rotary_pos_emb.keep(*first)
     assert_turned(fresh_learner, reference, *second)

@@ -59,6 +59,8 @@ def build(side, state, sizes, **eps):
     module = side.QKVProjection(*sizes, **eps)
     shapes = {name: info.shape for name, info in module.parameters().items()}
     for name in sorted(state.keys() - shapes.keys()):
+        if name in module.state_dict():
+            fail(f"{name} is no parameter of its own: another name stands for the same weight")
         fail(f"there is no parameter {name}; found: {', '.join(sorted(shapes)) or 'none'}")
     for name in sorted(shapes.keys() - state.keys()):
         fail(f"there is a parameter too many: {name}")
@@ -140,7 +142,17 @@ def test_values_are_projected_and_split_and_nothing_else(learner, reference):
     check_one(learner, reference, 2, "v")
 
 
-@points(0.5, "numerics")
+@points(0.25, "numerics")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"])
+def test_loud_heads_in_half_precision(learner, reference, dtype):
+    """The norms compute in at least float32: queries and keys whose squares float16 cannot hold come out right."""
+    module, right = both(learner, reference, dtype=dtype)
+    tolerance = {torch.float16: 1e-2, torch.bfloat16: 5e-2}[dtype]
+    x = (some_x() * 400).to(dtype)
+    assert_module_close(module, right, x, what="(q, k, v)", tolerance=tolerance)
+
+
+@points(0.25, "numerics")
 def test_every_head_is_normed_by_itself(learner, reference):
     """The mean square is taken over the D channels of one head of one token: loud and quiet heads come out alike."""
     state = weights(C, H, K, D)
@@ -294,3 +306,9 @@ def test_calls_know_nothing_of_each_other(fresh_learner, reference):
     right.load_state_dict(state)
     assert_module_close(module.eval(), right.eval(), first, what="(q, k, v) in evaluation, with new weights")
     assert_module_close(module.train(), right.train(), first, what="(q, k, v) in training")
+    (held,) = fresh_learner.QKVProjection.hold(first)
+    for what in ("(q, k, v)", "(q, k, v) of the very same x, with new weights"):
+        state = weights(C, H, K, D)
+        module.load_state_dict(state)
+        right.load_state_dict(state)
+        assert_close(module(held), right(first), what=what, tolerance=1e-4)

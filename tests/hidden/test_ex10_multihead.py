@@ -84,11 +84,11 @@ def scattered_pads(keys):
     return mask
 
 
-def run_in_chunks(side, module, x, mask=None):
+def run_in_chunks(side, module, x, mask=None, sizes=CHUNKS):
     """The outputs of chunk after chunk on one cache, and the cache."""
     cos, sin = rotary(torch.arange(x.shape[1]))
     cache, outputs, start = side.file("props").RecordingCache(), [], 0
-    for size in CHUNKS:
+    for size in sizes:
         end = start + size
         keywords = {} if mask is None else {"attention_mask": mask[:, :end]}
         outputs.append(module(x[:, start:end], (cos[start:end], sin[start:end]), cache=cache, **keywords))
@@ -291,19 +291,20 @@ def test_padding_and_a_cache_together(learner, reference):
 @points(0.75, "numerics")
 @pytest.mark.parametrize("layer_idx", [(), (0,), (3,)], ids=["default", "0", "3"])
 def test_the_cache_is_told_once_and_in_time(learner, reference, layer_idx):
-    """One update per call: this layer's number, and the new keys and values of K heads, rotated but not repeated."""
+    """One update per call, also for a single first token: this layer's number, and k and v of K heads, rotated but not repeated."""
     module, right = pair(learner, reference, *layer_idx)
-    x = tokens(sum(CHUNKS))
-    outputs, cache = run_in_chunks(learner, module, x)
-    expected, right_cache = run_in_chunks(reference, right, x)
-    told, wanted = cache.get("updates"), right_cache.get("updates")
-    if len(told) != len(wanted):
-        fail(f"Over {len(CHUNKS)} calls the cache was updated {len(told)} times.")
-    for call, ((index, k, v), (right_index, right_k, right_v)) in enumerate(zip(told, wanted, strict=True)):
-        assert_equal(index, right_index, what=f"the layer_idx that the cache is given in call {call + 1}")
-        assert_close(k, right_k, what=f"the k that the cache is given in call {call + 1}", tolerance=1e-4)
-        assert_close(v, right_v, what=f"the v that the cache is given in call {call + 1}", tolerance=1e-4)
-    assert_chunks_close(outputs, expected)
+    for sizes in (CHUNKS, [1, 4, 1]):
+        x = tokens(sum(sizes))
+        outputs, cache = run_in_chunks(learner, module, x, sizes=sizes)
+        expected, right_cache = run_in_chunks(reference, right, x, sizes=sizes)
+        told, wanted = cache.get("updates"), right_cache.get("updates")
+        if len(told) != len(wanted):
+            fail(f"Over {len(sizes)} calls, with {sizes} new tokens, the cache was updated {len(told)} times.")
+        for call, ((index, k, v), (right_index, right_k, right_v)) in enumerate(zip(told, wanted, strict=True)):
+            assert_equal(index, right_index, what=f"the layer_idx that the cache is given in call {call + 1}")
+            assert_close(k, right_k, what=f"the k that the cache is given in call {call + 1}", tolerance=1e-4)
+            assert_close(v, right_v, what=f"the v that the cache is given in call {call + 1}", tolerance=1e-4)
+        assert_chunks_close(outputs, expected)
 
 
 @points(0.5, "numerics")
@@ -400,7 +401,7 @@ def test_nothing_is_dropped_in_evaluation(learner, reference):
 
 
 @points(0.75, "robustness")
-@pytest.mark.parametrize("case", ["single token", "flash", "by hand", "padding"])
+@pytest.mark.parametrize("case", ["single token", "flash", "by hand", "padding", "cache"])
 def test_config_dropout_drops_attention_weights(learner, reference, case):
     """In training whole weights are dropped with probability config.dropout, in every head its own, and the rest is scaled up."""
     H, D, p, count, batch = SIZES["num_heads"], SIZES["head_dim"], 0.4, 1 if case == "single token" else 6, 150
@@ -421,7 +422,11 @@ def test_config_dropout_drops_attention_weights(learner, reference, case):
         visible = mask[0].cumsum(0)
     whole = right(x, where, mask)
     learner.file("props").seed(int(uniform(0, 1e9)))
-    output = module(x, where, mask)
+    cache = None
+    if case == "cache":
+        module(x, where, mask)  # so that who never drops differs from who never drops with a cache
+        cache = learner.file("props").RecordingCache()
+    output = module(x, where, mask, cache)
     if not (isinstance(output, torch.Tensor) and output.shape == whole.shape and output.dtype == whole.dtype):
         assert_close(output, whole)
     heads, whole = (one[..., : H * D].unflatten(-1, (H, D)) for one in (output, whole))  # [batch, count, H, D]
@@ -452,12 +457,17 @@ def test_inputs_need_not_be_contiguous(learner, reference):
 
 @points(0.25, "robustness")
 def test_the_arguments_are_left_as_they_were(learner, reference):
-    """x, cos, sin and attention_mask hold the same numbers after the call as before."""
+    """x, cos, sin, attention_mask and what the cache returned hold the same numbers after the call as before."""
     module, right = pair(learner, reference)
     x, where, mask = tokens(), rotary(some_positions()), scattered_pads(T)
     for keywords in ({}, {"attention_mask": mask}):
         output = assert_arguments_unchanged(module.forward, x, where, **keywords)
         assert_close(output, right(x, where, **keywords), tolerance=1e-4)
+    for marks in (None, mask):
+        cache, right_cache = (side.file("props").RecordingCache() for side in (learner, reference))
+        assert_close(module(x, where, marks, cache), right(x, where, marks, right_cache), tolerance=1e-4)
+        for name, held, right_held in zip("kv", cache.held(0), right_cache.held(0), strict=True):
+            assert_close(held, right_held, what=f"the {name} that the cache holds after the call", tolerance=1e-4)
 
 
 # --- by hand ---

@@ -237,7 +237,7 @@ def test_a_transformer_block_norms_each_branch_and_adds_it(learner, reference, e
     assert_module_close(mine, right, randn(B, T, C, scale=3.0), positions(T))
 
 
-@points(0.5, "numerics")
+@points(0.25, "numerics")
 @EVERY_KIND
 def test_without_its_branches_a_block_is_the_identity(learner, reference, kind):
     """With the last layer of each branch zero, a pre-norm block returns x itself, and a post-norm block normed tokens."""
@@ -255,14 +255,30 @@ def test_without_its_branches_a_block_is_the_identity(learner, reference, kind):
 
 @points(0.5, "numerics")
 def test_the_attention_mask_reaches_attention(learner, reference):
-    """Keys that are padding are seen by nobody: on the left, on the right, scattered, as numbers or as bool."""
+    """Keys that are padding are seen by nobody, in training or not: on the left, on the right, scattered, as numbers or as bool."""
     mine, right = transformer_blocks(learner, reference)
     x, where = randn(B, T, C), positions(T)
-    assert_module_close(mine, right, x, where)
-    for rows in ([[0, 0, 1, 1, 1], [1, 1, 1, 1, 0]], [[1, 0, 1, 1, 0], [0, 1, 1, 1, 1]]):
-        mask = torch.tensor(rows)
-        assert_module_close(mine, right, x, where, mask)
-        assert_module_close(mine, right, x, where, attention_mask=mask.bool())
+    for mode in (True, False):
+        for block in (mine, right):
+            block.train(mode)
+        assert_module_close(mine, right, x, where)
+        for rows in ([[0, 0, 1, 1, 1], [1, 1, 1, 1, 0]], [[1, 0, 1, 1, 0], [0, 1, 1, 1, 1]]):
+            mask = torch.tensor(rows)
+            assert_module_close(mine, right, x, where, mask)
+            assert_module_close(mine, right, x, where, attention_mask=mask.bool())
+
+
+@points(0.25, "numerics")
+def test_the_position_embeddings_reach_attention_as_they_are(learner, reference):
+    """Attention is given cos and sin as the block was: in float32, also if the block itself is float16 or bfloat16."""
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        mine, right = transformer_blocks(learner, reference, dtype=dtype)
+        x, (cos, sin) = randn(B, T, C, dtype=dtype), positions(T)
+        output, given = learner.file("props").given_to("self_attn", mine, x, (cos, sin))
+        assert_close(output, right(x, (cos, sin)), tolerance={torch.float32: 1e-4, torch.float16: 2e-2}.get(dtype, 1e-1))
+        for name, right_one in (("cos", cos), ("sin", sin)):
+            if given and not any(one.dtype == right_one.dtype and torch.equal(one, right_one) for one in given):
+                fail(f"In a block of {str(dtype).removeprefix('torch.')}, attention is given another {name} than the block.")
 
 
 @points(0.5, "numerics")
@@ -312,11 +328,14 @@ def test_a_gpt_block_norms_before_or_after(learner, reference, norm_first):
 def test_no_token_sees_the_ones_after_it(learner, reference, kind):
     """Changing the last two tokens changes nothing before them."""
     mine, right = blocks(learner, reference, kind)
-    x, *where = inputs(kind)
-    before = assert_module_close(mine, right, x, *where)
-    x[:, T - 2 :] = randn(B, 2, x.shape[-1], blunt="two new tokens")
-    after = assert_module_close(mine, right, x, *where)
-    assert_close(after[:, : T - 2], before[:, : T - 2], what="what comes before the tokens that were changed")
+    for mode, count in ((True, T), (False, 40)):
+        for block in (mine, right):
+            block.train(mode)
+        x, *where = inputs(kind, tokens=count)
+        before = assert_module_close(mine, right, x, *where)
+        x[:, -2:] = randn(B, 2, x.shape[-1], blunt="two new tokens")
+        after = assert_module_close(mine, right, x, *where)
+        assert_close(after[:, :-2], before[:, :-2], what="what comes before the tokens that were changed")
 
 
 @points(0.25, "numerics")
@@ -459,9 +478,9 @@ def test_heads_must_share_the_width_evenly(learner, reference):
         assert_module_close(mine, right, randn(B, T, WIDTH))
     bad = [(10, 3), (4, 8), (12 * randint(2, 9, blunt="any width").item() + 1, 12)]
     for hidden_size, num_heads in bad:
-        for naming in ("hidden_size", "num_heads"):
-            assert_value_error(learner.GPTBlock, hidden_size, num_heads, naming=naming)
-    assert_value_error(learner.GPTBlock, hidden_size=9, num_heads=2, norm_first=False, naming="hidden_size")
+        for naming, value in (("hidden_size", hidden_size), ("num_heads", num_heads)):
+            assert_value_error(learner.GPTBlock, hidden_size, num_heads, naming=naming, values=[value])
+    assert_value_error(learner.GPTBlock, hidden_size=9, num_heads=2, norm_first=False, naming="hidden_size", values=[9])
 
 
 # --- between calls: in a process of its own, before any other call can be remembered ---
@@ -479,9 +498,11 @@ def test_a_block_keeps_nothing_from_one_call_to_the_next(fresh_learner, referenc
     for tokens in (T, T + 2, T - 2):
         assert_module_close(one, right_one, *inputs(kind, 3, tokens, blunt="other lengths"))
     assert_close(kept.fetch(), right_one(*first), what="an output that was kept", tolerance=MODULE_TOLERANCE)
-    if kind == "TransformerBlock":  # a call with a cache, and then one without
-        cache, right_cache = (side.file("props").RecordingCache() for side in (fresh_learner, reference))
-        assert_close(one(*first, cache=cache), right_one(*first, cache=right_cache), tolerance=MODULE_TOLERANCE)
+    if kind == "TransformerBlock":  # a call with a cache and a mask, then one with a new cache alone, and one without
+        for mask in (None, torch.tensor([[0, 0, 1, 1, 1], [1, 0, 1, 1, 1]]), None):
+            cache, right_cache = (side.file("props").RecordingCache() for side in (fresh_learner, reference))
+            output, expected = one(*first, mask, cache), right_one(*first, mask, right_cache)
+            assert_close(output, expected, what="the output with a new cache", tolerance=MODULE_TOLERANCE)
         assert_module_close(one, right_one, *first)
     shapes = transformer_shapes(SIZES) if kind == "TransformerBlock" else gpt_shapes(WIDTH)
     load((one, right_one), new_weights(shapes))

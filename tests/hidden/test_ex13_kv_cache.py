@@ -146,6 +146,11 @@ def test_a_past_that_does_not_fit_is_refused(learner):
     check_pair(learner.append_kv(past, k, v), joined([past, (k, v)]), "the result")
     for naming, (wrong_k, wrong_v), values in misfits():
         assert_value_error(learner.append_kv, past, wrong_k, wrong_v, naming=naming, values=values)
+    for naming, sizes, held in (("batch", {"batch": 1}, B), ("heads", {"heads": 1}, K), ("head_dim", {"width": 1}, D)):
+        one = tokens(2, **sizes)
+        both = tokens(3, **sizes)
+        check_pair(learner.append_kv(one, *both), joined([one, both]), f"the result for a past and new tokens of {naming} 1")
+        assert_value_error(learner.append_kv, one, k, v, naming=naming, values=[1, held])
 
 
 def misfits():
@@ -260,6 +265,18 @@ def test_a_dynamic_cache_takes_layers_in_any_order(learner):
     assert_equal(length_of(learner, cache), 6, what="`length`")
 
 
+@points(0.25, "robustness")
+def test_layers_of_a_dynamic_cache_may_have_other_sizes(learner):
+    """Layers know nothing of each other: in a DynamicCache each may have a batch, heads, a head_dim and a dtype of its own."""
+    cache = learner.DynamicCache()
+    layers = [[], [], [], []]
+    sizes = ({}, {}, {"batch": 3, "heads": 2}, {"width": 6, "dtype": torch.float64})
+    for count in (2, 3, 1):
+        for layer, held in enumerate(layers):
+            held.append(tokens(count, **sizes[layer]))
+            check_update(cache, held, layer)
+
+
 @points(1, "numerics")
 @BOTH
 def test_length_is_that_of_the_fullest_layer(learner, kind):
@@ -314,7 +331,7 @@ def portions_length(portions):
     return sum(k.shape[1] for k, _ in portions)
 
 
-@points(0.75, "robustness")
+@points(0.5, "robustness")
 @BOTH
 def test_after_reset_a_cache_is_as_new(learner, kind):
     """After reset() `length` is 0 and no token of the text before comes back; then the same room may be filled again."""

@@ -269,6 +269,21 @@ def test_ids_are_drawn_as_the_softmax_says(learner, reference, temperature):
     assert_drawn_as(drawn, shares(reference, logits, temperature), MANY)
 
 
+@points(0.25, "numerics")
+def test_what_is_not_asked_for_is_not_done(learner, reference):
+    """By default the temperature is 1, nothing is cut off, nothing is punished: the model's own probabilities are drawn from."""
+    size = 54
+    shares = torch.cat([torch.tensor([0.3, 0.2]), torch.full((size - 2,), 0.5 / (size - 2))])
+    logits = (shares.log() + 4.5).expand(size, size)[None]  # nearly all are positive: a penalty would divide them
+    drawn = learner.sample_next(logits[0, :1].expand(SOME, size))
+    assert_drawn_as(drawn, shares.double(), SOME)
+    ids = torch.zeros(SOME, 1, dtype=torch.int64)  # the row holds the likeliest id
+    drawn = learner.generate(model_of(learner, logits), ids, 1)
+    assert_shape(drawn, [SOME, 2], what="what generate gives")
+    assert_drawn_as(drawn[:, 1], shares.double(), SOME, what="in generate, an id")
+    assert_drawn_as(first_token(learner)(model_of(learner, logits), ids, 1), shares.double(), SOME, what="in stream, an id")
+
+
 # Every order of the three steps, and every other k, leaves other ids of these.
 UNEVEN = torch.tensor([0.34, 0.28, 0.14, 0.045, 0.043, 0.041, 0.039, 0.037, 0.035])
 
@@ -302,6 +317,7 @@ def test_a_generator_repeats_and_moves_on(learner, reference):
     """The same generator seed draws the same ids again, whatever torch's global seed is; one generator draws new ones each time."""
     props = learner.file("props")
     logits = torch.zeros(200, V)
+    ids = torch.zeros(200, 2, dtype=torch.int64)
     one, other = some_seed(), some_seed() + 1_000_000
     same = "the ids drawn again with the same seed"
     props.seed(1)
@@ -314,6 +330,11 @@ def test_a_generator_repeats_and_moves_on(learner, reference):
         fail("A second draw from the same generator gives the same ids as the first.")
     if torch.equal(learner.sample_next(logits, generator=generator(learner, other)), first):
         fail("Generators with different seeds give the same ids.")
+    before = props.rng_state()
+    learner.sample_next(logits, generator=going)
+    learner.generate(model_of(learner, torch.zeros(1, V, V)), ids, 2, generator=going)
+    if not torch.equal(props.rng_state(), before):
+        fail("A draw with a generator of its own moves torch's global generator, too.")
     props.seed(one)
     first = learner.sample_next(logits)
     if torch.equal(learner.sample_next(logits), first):
@@ -321,7 +342,7 @@ def test_a_generator_repeats_and_moves_on(learner, reference):
     props.seed(one)
     assert_equal(learner.sample_next(logits), first, what="the ids drawn again with the same global seed, without a generator")
     # The loop hands its generator on, to every step.
-    model, ids = model_of(learner, torch.zeros(1, V, V)), torch.zeros(200, 2, dtype=torch.int64)
+    model = model_of(learner, torch.zeros(1, V, V))
     props.seed(1)
     first = learner.generate(model, ids, 2, generator=generator(learner, one))
     assert_shape(first, [200, 4], what="what generate gives")
@@ -338,7 +359,7 @@ def test_a_generator_repeats_and_moves_on(learner, reference):
 # --- generate: which tokens ---
 
 
-@points(1, "numerics")
+@points(0.75, "numerics")
 @CACHE
 def test_each_token_continues_the_whole_row(learner, reference, use_cache):
     """Greedy tokens follow from the last position's logits and the whole history, with the cache and without it."""
@@ -402,7 +423,7 @@ def test_every_step_is_drawn_with_all_the_arguments(learner, reference):
 # --- generate: cache and mask ---
 
 
-@points(0.5, "robustness")
+@points(0.25, "robustness")
 def test_with_a_cache_a_step_costs_one_token(learner, reference):
     """With use_cache the model is given every token once; without it, all tokens so far in every step."""
     logits, ids = table(), prompt()
@@ -417,6 +438,25 @@ def test_with_a_cache_a_step_costs_one_token(learner, reference):
             fail("With use_cache=True the model is given tokens again that the cache holds.")
         if not use_cache and given < B * sum(range(T, T + NEW)):
             fail("With use_cache=False the model is not given all the tokens so far in each step.")
+
+
+@points(0.25, "robustness")
+@CACHE
+def test_the_model_is_asked_once_for_each_token(learner, reference, use_cache):
+    """The model is asked once for each new token: not after the last one, and not at all if there is none to come."""
+    logits, ids = table(), prompt()
+    for new_tokens in (NEW, 1, 0):
+        expected = reference.generate(model_of(reference, logits), ids, new_tokens, temperature=0)
+        enough = B * (T + new_tokens - 1 if use_cache else sum(range(T, T + new_tokens))) if new_tokens else 0
+        for name in ("generate", "stream"):
+            model, keywords = model_of(learner, logits), {"temperature": 0, "use_cache": use_cache}
+            if name == "generate":
+                assert_equal(learner.generate(model, ids, new_tokens, **keywords), expected)
+            else:
+                steps = list(opened(learner, model, ids, new_tokens, **keywords))
+                assert_equal(steps, list(expected[:, T:].unbind(dim=1)), what="what stream yields")
+            if sum(call["tokens"] for call in model.get("calls")) > enough:
+                fail(f"For max_new_tokens={new_tokens}, {name} asks the model more often than it has tokens to choose.")
 
 
 @points(0.5, "robustness")
@@ -459,7 +499,7 @@ def test_generation_stops_when_every_row_has_ended(learner, reference):
     assert_continues(learner, reference, counting, ids, 9, temperature=0)
     model = model_of(learner, counting)
     output = learner.generate(model, ids, 9, temperature=0, eos_token_id=8)
-    if sum(call["tokens"] for call in model.get("calls")) > output.numel():
+    if sum(call["tokens"] for call in model.get("calls")) > output.numel() - len(output):
         fail("The model is still asked after every row has ended.")
 
 
@@ -483,7 +523,7 @@ def test_the_end_token_may_be_id_zero(learner, reference):
 # --- generate: what it leaves behind ---
 
 
-@points(0.5, "robustness")
+@points(0.25, "robustness")
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 def test_the_model_works_in_eval_mode_and_gets_its_mode_back(learner, reference, training):
     """Dropout is off while tokens are generated; afterwards the model is in the mode that it was in before."""
@@ -540,6 +580,25 @@ def test_no_gradients_are_recorded(learner, reference):
         list(opened(learner, model, ids, 2, temperature=0, use_cache=use_cache))
         if any(call["grad"] for call in model.get("calls")):
             fail("The model records gradients while it generates, and every step keeps all the steps before it alive.")
+
+
+@points(0.25, "robustness")
+@pytest.mark.parametrize("name", ["generate", "stream"])
+def test_gradients_stay_on_or_off_for_the_caller(learner, reference, name):
+    """Whoever asks for tokens has gradients on or off as before: after each token, at the end, and after an error of the model."""
+    logits, ids, props = table(), prompt(), learner.file("props")
+    expected = reference.generate(model_of(reference, logits), ids, NEW, temperature=0)
+    wanted = [expected] if name == "generate" else list(expected[:, T:].unbind(dim=1))
+    function = props.named("ex15_generate", name)
+    for enabled in (True, False):
+        outputs, modes = props.gradient_modes(function, enabled, model_of(learner, logits), ids, NEW, temperature=0)
+        assert_equal(outputs, wanted, what=f"what {name} gives")
+        failing = model_of(learner, logits, fails_at=3)
+        modes += props.gradient_modes(function, enabled, failing, ids, NEW, temperature=0)[1]
+        if (not enabled) in modes:
+            fail(
+                f"{name} leaves gradients {'off' if enabled else 'on'} for its caller, who had them {'on' if enabled else 'off'}."
+            )
 
 
 @points(0.5, "robustness")
@@ -687,7 +746,7 @@ def test_your_own_model_generates_the_same_with_and_without_a_cache(learner, ref
     """CausalLM and DynamicCache give the same greedy tokens, cached and recomputed, up to the last position of the model."""
     ids, new_tokens = randint(0, 37, B, 5), 8
     state, expected = decided_model(reference, ids, new_tokens)
-    model = own_model(learner, 5 + new_tokens, state)
+    model = own_model(learner, 5 + new_tokens - 1, state)  # nobody asks what follows the last token
     for use_cache in (True, False):
         output = learner.generate(model, ids, new_tokens, temperature=0, use_cache=use_cache)
         assert_equal(output, expected, what=f"the output with use_cache={use_cache}")

@@ -90,5 +90,5 @@ def test_heads_that_do_not_fit(learner):
     block.load_state_dict(gpt_weights(block))
     x = torch.arange(24.0).reshape(1, 2, 12)
     assert_equal(block(x), x)
-    assert_value_error(learner.GPTBlock, 10, 3, naming="num_heads")
-    assert_value_error(learner.GPTBlock, 10, 3, naming="hidden_size")
+    assert_value_error(learner.GPTBlock, 10, 3, naming="num_heads", values=[3])
+    assert_value_error(learner.GPTBlock, 10, 3, naming="hidden_size", values=[10])

@@ -1,5 +1,4 @@
-"""It looks as if training counts the pairs inside special tokens, too. Where are they taken out of the documents?
-"""
+"""It looks as if training counts the pairs inside special tokens, too. Where are they taken out of the documents?"""
 
 from collections import Counter, defaultdict
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""It looks as if StaticCache writes every portion over the first one. Where do the next tokens belong?"""
+"""It looks as if StaticCache writes new tokens over old ones, from its first place on. Where do the next tokens belong?"""
 
 import torch
 from torch import Tensor

@@ -1,5 +1,4 @@
-"""A parameter without a gradient is moved, and decays. Is None the same as a gradient of 0?
-"""
+"""A parameter without a gradient is moved, and decays. Is None the same as a gradient of 0?"""
 
 import math
 from collections.abc import Iterable
@@ -147,9 +146,7 @@ def save_checkpoint(
     torch.save(checkpoint, path)
 
 
-def load_checkpoint(
-    path: str | Path, model: nn.Module, optimizer: AdamW, generator: torch.Generator | None = None
-) -> int:
+def load_checkpoint(path: str | Path, model: nn.Module, optimizer: AdamW, generator: torch.Generator | None = None) -> int:
     """Everything as it was when the file was saved; returns the step."""
     checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     model.load_state_dict(checkpoint["model"])

@@ -152,9 +152,7 @@ def save_checkpoint(
     torch.save(checkpoint, path)
 
 
-def load_checkpoint(
-    path: str | Path, model: nn.Module, optimizer: AdamW, generator: torch.Generator | None = None
-) -> int:
+def load_checkpoint(path: str | Path, model: nn.Module, optimizer: AdamW, generator: torch.Generator | None = None) -> int:
     """Everything as it was when the file was saved; returns the step."""
     checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     model.load_state_dict(checkpoint["model"])

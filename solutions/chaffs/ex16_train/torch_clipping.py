@@ -1,5 +1,4 @@
-"""The clipping is torch's own. Here the point is to write it: one norm, one factor.
-"""
+"""The clipping is torch's own. Here the point is to write it: one norm, one factor."""
 
 import math
 from collections.abc import Iterable
@@ -144,9 +143,7 @@ def save_checkpoint(
     torch.save(checkpoint, path)
 
 
-def load_checkpoint(
-    path: str | Path, model: nn.Module, optimizer: AdamW, generator: torch.Generator | None = None
-) -> int:
+def load_checkpoint(path: str | Path, model: nn.Module, optimizer: AdamW, generator: torch.Generator | None = None) -> int:
     """Everything as it was when the file was saved; returns the step."""
     checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     model.load_state_dict(checkpoint["model"])

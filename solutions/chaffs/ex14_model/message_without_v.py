@@ -1,4 +1,4 @@
-"""It looks as if logits are scored against the token before them. Which of the two has to lose its first column?"""
+"""It looks as if the message says which label was bad, but not how many ids there are. What would you want to read?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from .ex03_norm import RMSNorm
 from .ex04_positions import precompute_rotary
 from .ex12_block import TransformerBlock
 
-CATEGORY = "numerics"
+CATEGORY = "robustness"
 
 
 class Decoder(nn.Module):
@@ -68,11 +68,11 @@ class CausalLM(nn.Module):
 
 def causal_lm_loss(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
     """The mean of `-log p(next token)`."""
-    logits, labels = logits[:, 1:].float(), labels[:, :-1]
+    logits, labels = logits[:, :-1].float(), labels[:, 1:]
     counted = labels != ignore_index
     wrong = labels[counted & ((labels < 0) | (labels >= logits.shape[-1]))]
     if wrong.numel():
-        raise ValueError(f"labels must be 0 .. {logits.shape[-1] - 1} or {ignore_index}, but one is {wrong[0].item()}")
+        raise ValueError(f"labels holds {wrong[0].item()}, which is no id")
     chosen = logits.gather(-1, labels.where(counted, 0)[..., None])[..., 0]
     surprise = logits.logsumexp(dim=-1) - chosen
     return (surprise * counted).sum() / counted.sum().clamp(min=1)

@@ -1,6 +1,4 @@
-"""It looks as if every block works on the embedding instead of on what the block before it made. What is handed from
-layer to layer?
-"""
+"""It looks as if load_state_dict adds a key to the dict that it was given. Whose dict is it?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +11,7 @@ from .ex03_norm import RMSNorm
 from .ex04_positions import precompute_rotary
 from .ex12_block import TransformerBlock
 
-CATEGORY = "numerics"
+CATEGORY = "robustness"
 
 
 class Decoder(nn.Module):
@@ -39,8 +37,8 @@ class Decoder(nn.Module):
         x = self.embed_tokens(input_ids)
         position_embeddings = self.cos[start:end].to(x.device), self.sin[start:end].to(x.device)
         for layer in self.layers:
-            y = layer(x, position_embeddings, attention_mask, cache)
-        return self.norm(y)
+            x = layer(x, position_embeddings, attention_mask, cache)
+        return self.norm(x)
 
 
 class CausalLM(nn.Module):
@@ -61,7 +59,7 @@ class CausalLM(nn.Module):
         """As in `nn.Module`; tied weights may come without the head's key, and are tied afterwards."""
         table = "model.embed_tokens.weight"
         if self.is_tied and table in state_dict:
-            state_dict = {"lm_head.weight": state_dict[table], **state_dict}
+            state_dict.setdefault("lm_head.weight", state_dict[table])
         result = super().load_state_dict(state_dict, strict=strict, assign=assign)
         if self.is_tied:
             self.lm_head.weight = self.model.embed_tokens.weight

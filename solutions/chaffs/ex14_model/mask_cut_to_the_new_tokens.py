@@ -1,4 +1,6 @@
-"""It looks as if a checkpoint may lack whatever it likes. Which single key may be missing, and when?"""
+"""Right until the cache holds something: it looks as if the mask is cut down to the new tokens. Which keys does it
+speak of?
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +13,7 @@ from .ex03_norm import RMSNorm
 from .ex04_positions import precompute_rotary
 from .ex12_block import TransformerBlock
 
-CATEGORY = "robustness"
+CATEGORY = "numerics"
 
 
 class Decoder(nn.Module):
@@ -36,6 +38,8 @@ class Decoder(nn.Module):
             raise ValueError(f"attention_mask must cover all {end} tokens, past and new, but it covers {found}")
         x = self.embed_tokens(input_ids)
         position_embeddings = self.cos[start:end].to(x.device), self.sin[start:end].to(x.device)
+        if attention_mask is not None:
+            attention_mask = attention_mask[:, -input_ids.shape[1] :]
         for layer in self.layers:
             x = layer(x, position_embeddings, attention_mask, cache)
         return self.norm(x)
@@ -60,7 +64,7 @@ class CausalLM(nn.Module):
         table = "model.embed_tokens.weight"
         if self.is_tied and table in state_dict:
             state_dict = {"lm_head.weight": state_dict[table], **state_dict}
-        result = super().load_state_dict(state_dict, strict=False, assign=assign)
+        result = super().load_state_dict(state_dict, strict=strict, assign=assign)
         if self.is_tied:
             self.lm_head.weight = self.model.embed_tokens.weight
         return result

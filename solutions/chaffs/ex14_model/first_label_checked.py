@@ -1,4 +1,4 @@
-"""It looks as if the last position cannot be used. Do exactly max_position_embeddings tokens fit?"""
+"""It looks as if the first label of a row is looked at, too. Which logits are scored against it?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ class Decoder(nn.Module):
         """Hidden states after the last norm."""
         start = 0 if cache is None else cache.length
         end = start + input_ids.shape[1]
-        if end >= self.max_len:
+        if end > self.max_len:
             raise ValueError(f"max_position_embeddings is {self.max_len}, but past and new tokens are {end}")
         if attention_mask is not None and attention_mask.shape[1] != end:
             found = attention_mask.shape[1]
@@ -68,11 +68,11 @@ class CausalLM(nn.Module):
 
 def causal_lm_loss(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
     """The mean of `-log p(next token)`."""
-    logits, labels = logits[:, :-1].float(), labels[:, 1:]
-    counted = labels != ignore_index
-    wrong = labels[counted & ((labels < 0) | (labels >= logits.shape[-1]))]
+    wrong = labels[(labels != ignore_index) & ((labels < 0) | (labels >= logits.shape[-1]))]
     if wrong.numel():
         raise ValueError(f"labels must be 0 .. {logits.shape[-1] - 1} or {ignore_index}, but one is {wrong[0].item()}")
+    logits, labels = logits[:, :-1].float(), labels[:, 1:]
+    counted = labels != ignore_index
     chosen = logits.gather(-1, labels.where(counted, 0)[..., None])[..., 0]
     surprise = logits.logsumexp(dim=-1) - chosen
     return (surprise * counted).sum() / counted.sum().clamp(min=1)
