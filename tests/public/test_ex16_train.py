@@ -112,3 +112,14 @@ def test_a_checkpoint_brings_everything_back(learner):
     assert_equal(step, 3, what="the step")
     again = learner.train(other, data, steps=2, start_step=3, optimizer=other_optimizer, generator=other_generator, **settings)
     assert_equal(again, losses, what="the list of losses")
+
+
+@points(0, "numerics")
+def test_three_steps_by_hand(learner):
+    """Two tokens, 0 then 1, plain descent at a rate of 1: the losses are ln 2, then 0.1269, then 0.0807."""
+    props = learner.file("props")
+    model = props.BigramModel(torch.zeros(2, 2), torch.zeros(2))
+    settings = {"batch_size": 1, "block_size": 1, "max_lr": 1.0, "min_lr": 1.0, "max_norm": 100.0}
+    losses = learner.train(model, torch.tensor([0, 1]), steps=3, optimizer=props.PlainDescent(model), **settings)
+    # Logits 0, 0: both tokens have 1/2. A row and the bias move by 1/2 each: logits -1, 1, so 1 has 0.8808. Then by 0.1192 each.
+    assert_close(losses, [0.6931472, 0.1269280, 0.0806677], what="the list of losses", tolerance=1e-4)
