@@ -17,8 +17,9 @@ def train_bpe(
 
     Special tokens are cut out of the documents first (left to right; where several begin at one place, the longest), the
     text between them is cut into pre-tokens by `PRETOKEN_PATTERN`, and each pre-token into its UTF-8 bytes. Pairs are
-    counted inside pre-tokens only. No document is changed in any way, or cut into lines, before that. Every adjacent pair counts, overlapping ones too: "aaaa" holds (a, a) three times. Of
-    equally frequent pairs the greatest wins, compared as `(bytes, bytes)`. Pairs that occur once are joined, too.
+    counted inside pre-tokens only. No document is changed in any way, or cut into lines, before that. Every adjacent pair
+    counts, overlapping ones too: "aaaa" holds (a, a) three times. Of equally frequent pairs the greatest wins, compared as
+    `(bytes, bytes)`. Pairs that occur once are joined, too.
 
     Args:
         documents: the texts to learn from; any iterable, read once, from front to back. No document is kept: what may be
@@ -76,11 +77,11 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """The ids of a text.
 
-        Special tokens are cut out as in training and become one id each; the text between them is cut into pre-tokens.
-        In each pre-token's bytes, the pair that was learned first is joined first, its occurrences from the left ("aaa"
-        with the merge (a, a) is [aa, a]), until no learned pair is left. Bytes that stand in vocab without a merge, such
-        as those of a special token that was not passed on, are not joined. Ids say nothing of which pair came first. The text itself is not changed in any way: no
-        blank, capital or accent is lost.
+        Special tokens are cut out as in training and become one id each; the text between them is cut into pre-tokens. In
+        each pre-token's bytes, the pair that was learned first is joined first, its occurrences from the left ("aaa" with
+        the merge (a, a) is [aa, a]), until no learned pair is left. Bytes that stand in vocab without a merge, such as
+        those of a special token that was not passed on, are not joined. Ids say nothing of which pair came first. The text
+        itself is not changed in any way: no blank, capital or accent is lost.
 
         Args:
             text: any string of Unicode text, the empty one too.

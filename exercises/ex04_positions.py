@@ -127,8 +127,8 @@ def precompute_rotary(
         theta: the base; the larger, the slower the last pairs turn.
 
     Returns:
-        `(cos, sin)`, each `[max_len, head_dim]` float32: new, plain tensors that need no gradient. Row 0 is all ones and all zeros. A model takes the rows at its
-        tokens' positions: `cos[start : start + T]`.
+        `(cos, sin)`, each `[max_len, head_dim]` float32: new, plain tensors that need no gradient. Row 0 is all ones and
+        all zeros. A model takes the rows at its tokens' positions: `cos[start : start + T]`.
 
     Raises:
         ValueError: `head_dim` is odd; the message names `head_dim` and gives its value.

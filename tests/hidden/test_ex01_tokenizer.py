@@ -232,7 +232,7 @@ def test_no_pair_crosses_a_border(learner, reference):
 def test_documents_are_learned_as_they_are(learner, reference):
     """No blank, line end, capital or accent of a document is changed, and no pre-token ends only because a line does."""
     a, b, c = names(3)
-    assert_trained(learner, reference, [f"{a}\n\n\n {b}", f"{c}\n\n\n {b}"], 257)
+    assert_trained(learner, reference, [f"{a}\n\n\n\n {b}", f"{c}\n\n\n\n {b}"], 257)
     assert_trained(learner, reference, [f"{a}\n\n\n{b}", f"{c}\n\n\n{b}"], 257)
     assert_trained(learner, reference, [f"{a} \r\n \r\n{b}"] * 2, 256 + 3)
     assert_trained(learner, reference, ["cafe\u0301 A\u030a"] * 2, 256 + 6)

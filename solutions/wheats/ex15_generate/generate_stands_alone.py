@@ -110,21 +110,21 @@ def stream(
     cache = DynamicCache() if use_cache else None
     ids, mask, finished = input_ids, attention_mask, False
     try:
-        with torch.no_grad():
-            for step in range(max_new_tokens):
-                fed = ids[:, -1:] if cache is not None and step > 0 else ids
+        for step in range(max_new_tokens):
+            fed = ids[:, -1:] if cache is not None and step > 0 else ids
+            with torch.no_grad():
                 logits = model(fed, mask, cache)[:, -1]
-                token = sample_next(
-                    apply_repetition_penalty(logits, ids, repetition_penalty), temperature, top_k, top_p, generator
-                )
-                if eos_token_id is not None:
-                    token = torch.where(torch.as_tensor(finished), eos_token_id, token)
-                    finished = (token == eos_token_id) | finished
-                yield token
-                if eos_token_id is not None and finished.all():
-                    return
-                ids = torch.cat([ids, token.unsqueeze(-1)], -1)
-                if mask is not None:
-                    mask = torch.cat([mask, torch.ones_like(mask[:, -1:])], -1)
+            token = sample_next(
+                apply_repetition_penalty(logits, ids, repetition_penalty), temperature, top_k, top_p, generator
+            )
+            if eos_token_id is not None:
+                token = torch.where(torch.as_tensor(finished), eos_token_id, token)
+                finished = (token == eos_token_id) | finished
+            yield token
+            if eos_token_id is not None and finished.all():
+                return
+            ids = torch.cat([ids, token.unsqueeze(-1)], -1)
+            if mask is not None:
+                mask = torch.cat([mask, torch.ones_like(mask[:, -1:])], -1)
     finally:
         model.train(model_was_training)

@@ -1,5 +1,5 @@
-"""Prefill and decode apart from each other: the prompt before the loop, and in the loop one token, then the model again
-(once more than needed at the end). The ids stand in one tensor that was made beforehand; stream checks before it starts.
+"""Prefill and decode apart from each other: the prompt before the loop, and in the loop one token, then the model again,
+unless that was the last one. The ids stand in one tensor that was made beforehand; stream checks before it starts.
 """
 
 import torch
@@ -100,7 +100,7 @@ def stream(
                     done |= token == eos_token_id
                 everything[:, place] = token
                 yield token
-                if done.all():
+                if done.all() or place + 1 == everything.shape[1]:
                     break
                 model.eval()
                 seen = everything[:, place : place + 1] if use_cache else everything[:, : place + 1]
