@@ -21,9 +21,7 @@ class TokenEmbedding(nn.Module):
         if bad.numel() > 0:
             raise ValueError(f"input_ids holds {bad[0].item()}, but ids go from 0 to {vocab_size - 1}")
         index = input_ids.reshape(-1, 1).expand(-1, self.weight.shape[1])
-        return (
-            self.weight.gather(0, index).reshape(*input_ids.shape, -1) if input_ids.numel() else self.weight[input_ids]
-        )
+        return self.weight.gather(0, index).reshape(*input_ids.shape, -1) if input_ids.numel() else self.weight[input_ids]
 
 
 class LMHead(nn.Module):

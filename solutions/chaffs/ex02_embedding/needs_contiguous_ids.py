@@ -22,9 +22,7 @@ class TokenEmbedding(nn.Module):
         bad = input_ids[(input_ids < 0) | (input_ids >= vocab_size)]
         if bad.numel() > 0:
             raise ValueError(f"input_ids holds {bad[0].item()}, but ids go from 0 to {vocab_size - 1}")
-        return (
-            self.weight[input_ids.view(-1)].unflatten(0, input_ids.shape) if input_ids.dim() else self.weight[input_ids]
-        )
+        return self.weight[input_ids.view(-1)].unflatten(0, input_ids.shape) if input_ids.dim() else self.weight[input_ids]
 
 
 class LMHead(nn.Module):

@@ -70,8 +70,18 @@ def check(temperature, top_k, top_p, max_new_tokens=0):
 
 
 def generate(
-    model, input_ids, max_new_tokens, *, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0,
-    attention_mask=None, generator=None, eos_token_id=None, use_cache=True,
+    model,
+    input_ids,
+    max_new_tokens,
+    *,
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+    repetition_penalty=1.0,
+    attention_mask=None,
+    generator=None,
+    eos_token_id=None,
+    use_cache=True,
 ):
     check(temperature, top_k, top_p, max_new_tokens)
     texts = input_ids.tolist()
@@ -101,8 +111,18 @@ def generate(
 
 
 def stream(
-    model, input_ids, max_new_tokens, *, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0,
-    attention_mask=None, generator=None, eos_token_id=None, use_cache=True,
+    model,
+    input_ids,
+    max_new_tokens,
+    *,
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+    repetition_penalty=1.0,
+    attention_mask=None,
+    generator=None,
+    eos_token_id=None,
+    use_cache=True,
 ):
     check(temperature, top_k, top_p, max_new_tokens)
     model_was_training = model.training
@@ -114,9 +134,7 @@ def stream(
             fed = ids[:, -1:] if cache is not None and step > 0 else ids
             with torch.no_grad():
                 logits = model(fed, mask, cache)[:, -1]
-            token = sample_next(
-                apply_repetition_penalty(logits, ids, repetition_penalty), temperature, top_k, top_p, generator
-            )
+            token = sample_next(apply_repetition_penalty(logits, ids, repetition_penalty), temperature, top_k, top_p, generator)
             if eos_token_id is not None:
                 token = torch.where(torch.as_tensor(finished), eos_token_id, token)
                 finished = (token == eos_token_id) | finished

@@ -69,8 +69,19 @@ class stream:
     """An iterator written out: no generator function."""
 
     def __init__(
-        self, model, input_ids, max_new_tokens, *, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0,
-        attention_mask=None, generator=None, eos_token_id=None, use_cache=True,
+        self,
+        model,
+        input_ids,
+        max_new_tokens,
+        *,
+        temperature=1.0,
+        top_k=None,
+        top_p=None,
+        repetition_penalty=1.0,
+        attention_mask=None,
+        generator=None,
+        eos_token_id=None,
+        use_cache=True,
     ):
         _checked(temperature, top_k, top_p, max_new_tokens)  # at once
         self.model, self.ids, self.left, self.mask = model, input_ids, max_new_tokens, attention_mask

@@ -64,8 +64,18 @@ def _race(logits, generator):
 
 
 def stream(
-    model, input_ids, max_new_tokens, *, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0,
-    attention_mask=None, generator=None, eos_token_id=None, use_cache=True,
+    model,
+    input_ids,
+    max_new_tokens,
+    *,
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+    repetition_penalty=1.0,
+    attention_mask=None,
+    generator=None,
+    eos_token_id=None,
+    use_cache=True,
 ):
     _bad(temperature, top_k, top_p, max_new_tokens)
     before = model.training

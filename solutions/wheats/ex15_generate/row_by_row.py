@@ -59,8 +59,18 @@ def text(model, ids, penalty, how, use_cache):
 
 
 def stream(
-    model, input_ids, max_new_tokens, *, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0,
-    attention_mask=None, generator=None, eos_token_id=None, use_cache=True,
+    model,
+    input_ids,
+    max_new_tokens,
+    *,
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+    repetition_penalty=1.0,
+    attention_mask=None,
+    generator=None,
+    eos_token_id=None,
+    use_cache=True,
 ):
     refuse("max_new_tokens", max_new_tokens, max_new_tokens >= 0)
     how = (temperature, top_k, top_p, generator)

@@ -73,14 +73,22 @@ def sample_next(logits, temperature=1.0, top_k=None, top_p=None, generator=None)
 
 
 def stream(
-    model, input_ids, max_new_tokens, *, temperature=1.0, top_k=None, top_p=None, repetition_penalty=1.0,
-    attention_mask=None, generator=None, eos_token_id=None, use_cache=True,
+    model,
+    input_ids,
+    max_new_tokens,
+    *,
+    temperature=1.0,
+    top_k=None,
+    top_p=None,
+    repetition_penalty=1.0,
+    attention_mask=None,
+    generator=None,
+    eos_token_id=None,
+    use_cache=True,
 ):
     validate(temperature, top_k, top_p, max_new_tokens)
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
-    return _run(
-        model, input_ids, max_new_tokens, sampling, repetition_penalty, attention_mask, eos_token_id, use_cache
-    )
+    return _run(model, input_ids, max_new_tokens, sampling, repetition_penalty, attention_mask, eos_token_id, use_cache)
 
 
 @torch.no_grad()

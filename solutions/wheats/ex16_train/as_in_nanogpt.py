@@ -56,9 +56,7 @@ class AdamW:
         return {index: dict(state) for index, state in self.state.items()}
 
     def load_state_dict(self, state):
-        self.state = {
-            index: {"t": one["t"], "m": one["m"].clone(), "v": one["v"].clone()} for index, one in state.items()
-        }
+        self.state = {index: {"t": one["t"], "m": one["m"].clone(), "v": one["v"].clone()} for index, one in state.items()}
 
 
 def cosine_lr(step, *, max_lr, min_lr, warmup_steps, total_steps):
@@ -109,9 +107,7 @@ def train(
     model.train()
     losses = []
     for i in range(steps):
-        optimizer.lr = cosine_lr(
-            start_step + i, max_lr=max_lr, min_lr=min_lr, warmup_steps=warmup_steps, total_steps=total_steps
-        )
+        optimizer.lr = cosine_lr(start_step + i, max_lr=max_lr, min_lr=min_lr, warmup_steps=warmup_steps, total_steps=total_steps)
         x, y = get_batch(data, batch_size, block_size, generator)
         logits = model(x)
         loss = F.cross_entropy(logits.view(-1, logits.size(-1)), y.view(-1))

@@ -24,7 +24,9 @@ class AdamW:
 
     def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
         self.params, self.lr, self.betas, self.eps, self.weight_decay = list(params), lr, betas, eps, weight_decay
-        self.memory = [(torch.zeros(p.shape, dtype=torch.float64), torch.zeros(p.shape, dtype=torch.float64), 0) for p in self.params]
+        self.memory = [
+            (torch.zeros(p.shape, dtype=torch.float64), torch.zeros(p.shape, dtype=torch.float64), 0) for p in self.params
+        ]
 
     @torch.no_grad()
     def step(self):

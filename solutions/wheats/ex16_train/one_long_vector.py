@@ -120,9 +120,7 @@ def train(
         optimizer.zero_grad()
         loss.backward()
         clip_grad_norm_(model.parameters(), max_norm)
-        optimizer.lr = cosine_lr(
-            step, max_lr=max_lr, min_lr=min_lr, warmup_steps=warmup_steps, total_steps=total_steps
-        )
+        optimizer.lr = cosine_lr(step, max_lr=max_lr, min_lr=min_lr, warmup_steps=warmup_steps, total_steps=total_steps)
         optimizer.step()
         losses.append(loss.item())
         step += 1
