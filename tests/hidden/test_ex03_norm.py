@@ -134,7 +134,7 @@ def test_the_result_has_the_dtype_of_the_input(learner, reference, name, dtype):
     norm, right = both(learner, reference, name, eps=SOME_EPS)
     x = tokens(B, T, C, dtype=dtype)
     assert_close(norm(x), right(x), what="the output, with parameters in float32,")
-    for other in (torch.bfloat16, dtype):  # every value of the parameters is bfloat16's from here on
+    for other in (torch.float64, torch.bfloat16, dtype):  # from the second on, every value of the parameters is bfloat16's
         norm.to(other)
         right.to(other)
         what = f"the output, with parameters in {str(other).removeprefix('torch.')},"
@@ -279,6 +279,8 @@ def test_a_token_of_zeros_sends_back_finite_gradients(learner, reference, name, 
     of_x = actual.inputs[0].clone()
     of_x[0, 1] = of_x[-1, -1] = 0.0  # the large ones, beside which the others would not be looked at closely
     assert_close(of_x, with_zeros(expected.inputs[0].clone()), what="the gradient of the tokens beside them")
+    nothing_else = torch.zeros(B, T, C)
+    assert_gradients(norm.vjp(nothing_else, cotangent=cotangent), right.vjp(nothing_else, cotangent=cotangent))
 
 
 def assert_gradients(actual, expected, of_parameters=None):
@@ -341,6 +343,13 @@ def test_training_and_evaluation_give_the_same(learner, reference, name):
         for scale in (5.0, 1.0):
             x = tokens(B, T, C, scale=scale)
             assert_close(norm(x), right(x), what=f"the output in {'training' if training else 'evaluation'}")
+    norm.eval()
+    assert_close(norm(x), right(x), what="the output in evaluation")
+    parameters = parameters_for(name)
+    for one in (norm, right):
+        one.load_state_dict(parameters)
+    cotangent = randn(B, T, C)
+    assert_gradients(norm.vjp(x, cotangent=cotangent), right.vjp(x, cotangent=cotangent))
 
 
 # --- by hand ---

@@ -191,6 +191,9 @@ def test_half_precision_is_computed_in_float32(learner, reference, dtype):
     v = torch.ones(1, 2, 600, 4, dtype=dtype)
     v[:, :, 300:] = -1.0
     assert_online(learner, reference, q, k, v, 1)
+    assert_online(
+        learner, reference, q, k, torch.full_like(v, 300.0), 600
+    )  # the sum of one block's values, 180000, has no float16
 
 
 # --- numerics: the choice ---
@@ -224,6 +227,11 @@ def test_a_zero_anywhere_in_the_mask_asks_for_manual(learner, reference):
         assert_equal(learner.select_backend(99, 99, mask.to(dtype)), "flash", what="the backend for a longer mask of ones")
         mask[int(randint(0, 3, 1, blunt="a row")), int(randint(0, 99, 1, blunt="a place"))] = 0
         assert_equal(learner.select_backend(99, 99, mask.to(dtype)), "manual", what="the backend for a longer mask with a zero")
+        mask = torch.ones(4, 256, dtype=torch.int64)  # its mean, 1023 / 1024, is 1 in bfloat16
+        mask[2, 77] = 0
+        assert_equal(learner.select_backend(256, 256, mask.to(dtype)), "manual", what="the backend for a longer mask with a zero")
+    alone = torch.tensor([[1, 1, 0, 1, 1, 1]])  # a batch of one
+    assert_equal(learner.select_backend(6, 6, alone), "manual", what="the backend for a mask of one text with a zero")
     for q_len, k_len in ((2, 6), (1, 6)):
         assert_equal(learner.select_backend(q_len, k_len, attention_mask=ones), "manual", what="the backend with past keys")
     assert_equal(learner.select_backend(1, 1, torch.ones(3, 1)), "manual", what="the backend for a single token")

@@ -1,5 +1,7 @@
 """The grading suite of 11 · feed-forward: two activations by hand, and the two networks that are built on them."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -174,6 +176,8 @@ def test_activations_are_right_far_from_zero(learner, reference, dtype):
     for size in (20, 100, 1000):
         for x in far_out(size, dtype):
             assert_activations(learner, reference, x)
+    for far in (-1000.0, 1000.0):  # a far one beside near ones
+        assert_activations(learner, reference, torch.cat([far * torch.ones(1), randn(7)]).to(dtype))
 
 
 @points(0.75, "numerics")
@@ -230,6 +234,9 @@ def test_dropout_thins_out_the_output_in_training(learner, reference):
             fail("A call has switched the network's training mode off.")
     mine, _ = both(learner, reference, "GELUMLP", C, F, 1.0)
     assert_equal(mine.train()(x) == 0, torch.ones(x.shape, dtype=torch.bool), what="(output == 0) with dropout = 1")
+    of_x = mine.vjp(x, cotangent=randn(*x.shape)).inputs[0]
+    if of_x is not None:  # zeros that depend on nothing are an answer, too
+        assert_close(of_x, torch.zeros_like(x), what="the gradient of x through elements that were dropped")
 
 
 @points(0.25, "numerics")
@@ -273,7 +280,9 @@ def test_gradients_are_right_far_from_zero(learner, reference, dtype):
 def test_gradients_reach_the_tokens_and_every_parameter(learner, reference, name, scale):
     """x and each weight and bias get the right gradient, also when the numbers inside are in the hundreds."""
     mine, right = both(learner, reference, name)
-    assert_gradients(mine, right, randn(B, T, C, scale=scale), "the output", tolerance=MODULE_TOLERANCE)
+    for training in (True, False):
+        mine.train(training)
+        assert_gradients(mine, right, randn(B, T, C, scale=scale), "the output", tolerance=MODULE_TOLERANCE)
 
 
 # --- robustness ---
@@ -308,8 +317,9 @@ def test_the_input_is_left_as_it_was(learner, reference):
 def test_new_weights_are_used_at_once(learner, reference):
     """Loading other weights, or changing one in place, changes the next output: nothing is worked out ahead."""
     x = randn(B, T, C)
-    for name in ("GELUMLP", "SwiGLU"):
+    for name, training in itertools.product(("GELUMLP", "SwiGLU"), (True, False)):
         mine, right = both(learner, reference, name)
+        mine.train(training)
         assert_module_close(mine, right, x)
         weights = {key: randn(*shape) for key, shape in parameter_shapes(name, C, F).items()}
         for network in (mine, right):
