@@ -298,8 +298,8 @@ def load_checkpoint(
         model: of the same architecture. Its own parameters get the saved values: they stay the same objects, since the
             optimizer holds them.
         optimizer: made from the parameters of `model`.
-        generator: put into the state of the one that was saved; if none was, it stays as it is. torch's global generator is put
-            into its saved state too: dropout draws from it, and so do batches without a generator.
+        generator: put into the state of the one that was saved; give one if and only if one was saved. torch's global generator
+            is put into its saved state too: dropout draws from it, and so do batches without a generator.
 
     Returns:
         The saved step.

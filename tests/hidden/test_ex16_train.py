@@ -556,8 +556,7 @@ def interrupted(side, *, with_generator):
     other_generator = props.generator(6) if with_generator else None
     run(other, other_optimizer, other_generator, 1, 0)
     path = folder.rename.keep("step.100", "moved")
-    # Where no generator was saved, one that is handed over is no trouble.
-    step = side.load_checkpoint(path, other, other_optimizer, other_generator or props.generator(8))
+    step = side.load_checkpoint(path, other, other_optimizer, other_generator)
     rest_again = run(other, other_optimizer, other_generator, 4, stop)
     return (step, stop), (rest_again, rest), (other.state_dict(), model.state_dict())
 

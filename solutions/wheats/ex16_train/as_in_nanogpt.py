@@ -105,6 +105,7 @@ def train(
         optimizer = AdamW(model.parameters(), lr=max_lr, betas=betas, weight_decay=weight_decay)
     total_steps = start_step + steps if total_steps is None else total_steps
     model.train()
+    optimizer.zero_grad()  # after that, each step leaves none behind
     losses = []
     for i in range(steps):
         optimizer.lr = cosine_lr(start_step + i, max_lr=max_lr, min_lr=min_lr, warmup_steps=warmup_steps, total_steps=total_steps)
