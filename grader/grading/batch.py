@@ -116,6 +116,7 @@ class _Runner:
         theirs.close()
         self.ready = False
         self.task: Task | None = None
+        self.began_with: list[str] = []  # the exercise with which its last task began
 
     def receive(self) -> Ready | Refused | Finished | Done | None:
         """What it sent, or None when it has died."""
@@ -175,16 +176,28 @@ class _Batch:
         """Give every runner something to do, and start as many as there is work for."""
         idle = [runner for runner in self.runners if runner.ready and not runner.task]
         for runner in idle[: len(self.waiting)]:
-            task = self.waiting.popleft()
+            task = self._next(runner)
             try:
                 runner.connection.send(task)
-                runner.task = task
+                runner.task, runner.began_with = task, task.exercises[:1]
             except OSError:  # it is gone, which is not this task's fault
                 self.waiting.appendleft(task)
         starting = sum(not runner.ready for runner in self.runners)
         while len(self.runners) < self.jobs and starting < len(self.waiting):
             self.runners.append(_Runner(self.job))
             starting += 1
+
+    def _next(self, runner: _Runner) -> Task:
+        """Take a task from those that wait: one that begins with the exercise that this runner knows by now, or else with one
+        that no other is at, or else the first."""
+        others = [other.began_with for other in self.runners if other is not runner]
+        ranks = (lambda task: task.exercises[:1] == runner.began_with, lambda task: task.exercises[:1] not in others)
+        for fits in ranks:
+            for index, task in enumerate(self.waiting):
+                if fits(task):
+                    del self.waiting[index]
+                    return task
+        return self.waiting.popleft()
 
     def listen(self) -> Iterator[Done]:
         """Wait until some runner says something or dies."""

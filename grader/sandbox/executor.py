@@ -33,6 +33,11 @@ class Executor:
         self._object_spy = ForbiddenCallSpy(forbidden)
         self._refused = RefusedImports(name for name in forbidden if "." not in name)
 
+    def forget(self) -> None:
+        """Let go of all kept objects, and number new ones from 1 on."""
+        self.kept.clear()
+        self._numbers = itertools.count(1)
+
     # --- requests ---
 
     def handle(
@@ -189,8 +194,11 @@ class Executor:
     def _do_drop(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> None:
         self.kept.pop(request.handle, None)
 
-    def _do_load_state_dict(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> None:
-        self._target(request).load_state_dict(arguments[0], strict=True, **keywords)
+    def _do_load_state_dict(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> dict:
+        """Load it, and say what parameters and buffers there are then."""
+        target = self._target(request)
+        target.load_state_dict(arguments[0], strict=True, **keywords)
+        return {**_facts(target.named_parameters()), **_facts(target.named_buffers())}
 
     def _do_state_dict(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> dict:
         return dict(self._target(request).state_dict())

@@ -259,8 +259,8 @@ class RemoteModule(RemoteObject):
 
     def load_state_dict(self, state: dict[str, torch.Tensor], **keywords: Any) -> None:
         """Strict: no key missing, none unexpected; then every parameter must have the shape that was loaded."""
-        self._ask("load_state_dict", f"{self.type_name}.load_state_dict", arguments=(state,), keywords=keywords)
-        for name, info in {**self.parameters(), **self.buffers()}.items():
+        facts = self._ask("load_state_dict", f"{self.type_name}.load_state_dict", arguments=(state,), keywords=keywords)
+        for name, info in _facts(facts).items():
             if name in state and info.shape != tuple(state[name].shape):
                 raised = wire.Raised(
                     type="RuntimeError",
@@ -370,8 +370,8 @@ class Local:
         return answer, bytearray(b"".join(parts.parts))
 
     def forget(self) -> None:
-        """Let go of the objects that were kept for a caller."""
-        self._executor.kept.clear()
+        """Let go of the objects that were kept for a caller, and number new ones from 1 on."""
+        self._executor.forget()
 
     def broken(self, reason: str) -> WorkerGone:
         """Never true of trusted code."""

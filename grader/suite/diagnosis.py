@@ -16,6 +16,7 @@ from grader.sandbox.client import Package, Stream, Transport, WorkerGone
 from grader.sandbox.remote import Local, Observation, RemoteObject, Session
 
 from .checks import TOLERANCE, close_places
+from .recordings import Recording
 
 TRIES = 450  # of chaffs on failed tests, for the diagnosis of one run: counted, so that the same run is told the same again
 WORKER_TRIES = 25  # what a try in a worker costs of them
@@ -76,37 +77,6 @@ def forget_objects() -> None:
         executor.forget()
 
 
-class Recording(msgspec.Struct):
-    """One run of one test on a chaff: what it answered, and whether it failed."""
-
-    trace: list[Observation]
-    failed: bool
-
-    def is_like(self, trace: Sequence[Observation]) -> bool:
-        """Whether a learner's failed run saw the same answers."""
-        if not self.failed or not trace or len(trace) != len(self.trace):
-            return False
-        return all(same_observation(one, other) for one, other in zip(self.trace, trace, strict=True))
-
-
-_recorded: dict[tuple[int, str, str], Recording] = {}  # (seed, package, test)
-
-
-def remember_only(seed: int, chaffs: Sequence[Chaff]) -> None:
-    """Forget recordings that are of no use to a run with this seed and these chaffs."""
-    names = {chaff.package.name for chaff in chaffs}
-    for key in [key for key in _recorded if key[0] != seed or (names and key[1] not in names)]:
-        del _recorded[key]
-
-
-def recorded(seed: int, package: Package, test: str, record: Callable[[], Recording]) -> Recording:
-    """The recording of one test on one chaff, made when it is first wanted."""
-    key = (seed, package.name, test)
-    if key not in _recorded:
-        _recorded[key] = record()
-    return _recorded[key]
-
-
 class Question(msgspec.Struct, frozen=True):
     """A request as it was sent, complete in itself: no object or stream of an earlier one is part of it."""
 
@@ -149,6 +119,13 @@ class Listener:
 
 class Diverged(Exception):
     """A replay gave another answer than the learner's code: no need to go on."""
+
+
+def is_like(recording: Recording, trace: Sequence[Observation]) -> bool:
+    """Whether a learner's failed run saw the same answers as a chaff's run."""
+    if not recording.failed or not trace or len(trace) != len(recording.trace):
+        return False
+    return all(same_observation(one, other) for one, other in zip(recording.trace, trace, strict=True))
 
 
 def replay(session: Session, trace: Sequence[Observation], run: Callable[[], Any]) -> bool:

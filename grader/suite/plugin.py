@@ -31,13 +31,11 @@ from .diagnosis import (
     WORKER_TRIES,
     Chaff,
     Listener,
-    Recording,
     Search,
     forget_objects,
     fresh_local,
+    is_like,
     local,
-    recorded,
-    remember_only,
     replay,
     same_observation,
     settle,
@@ -45,6 +43,7 @@ from .diagnosis import (
 from .inputs import AuthoringError, InputSource, describe
 from .memory import PeakMemory
 from .process import LearnerProcess, OwnProcess
+from .recordings import Player, Recording, recorded, remember_only, tape
 from .sentences import MAX_MESSAGE, fit, forbidden_sentence, is_stub, learner_error
 
 CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed", "memory")
@@ -76,7 +75,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     exercise_seconds: float = 120.0
     max_hangs: int = 3
     diagnosis_seconds: float = SECONDS  # of CPU time at most
-    remember: bool = False  # what chaffs answer: for many runs of one exercise with one seed
+    remember: bool = False  # what references and chaffs answer: for many runs of one exercise with one seed
     seed: int = 0
     only: str | None = None  # run only tests whose name contains this
     debug_paths: dict[str, str] | None = None  # real paths of the learner's files: run them in this process
@@ -125,8 +124,8 @@ class Plugin:
         self.run = SuiteRun()
         self._records: dict[str, TestRecord] = {}
         self._search = Search(suite.chaffs, seconds=suite.diagnosis_seconds)
-        if suite.remember:
-            remember_only(suite.seed, suite.chaffs)
+        trusted = [suite.reference, *(chaff.package for chaff in suite.chaffs)] if suite.remember else []
+        remember_only(suite.seed, [package for package in trusted if package])
         self._imported = False
         self._hangs = 0
 
@@ -267,8 +266,8 @@ class Plugin:
         if not self.session.trace or self.suite.reference is None:
             return bool(self.session.trace)
         right = Chaff(name="", hint="", category="", package=self.suite.reference)
-        measured, fresh = "peak_memory" in item.fixturenames, "fresh_learner" in item.fixturenames
-        with self._stand_in(right, measured=measured, fresh=fresh) as (transport, worker):
+        measured = "peak_memory" in item.fixturenames
+        with self._stand_in(right, measured=measured, fresh=True) as (transport, worker):  # not the one that answers as reference
             try:
                 item.obj(**self._arguments(item, record, right, Session(transport), worker))
             except Exception:
@@ -292,7 +291,7 @@ class Plugin:
                 known = recorded(
                     self.suite.seed, chaff.package, item.nodeid, lambda: self._record(item, record, chaff, fresh=fresh)
                 )
-                return known.is_like(trace)
+                return is_like(known, trace)
             with self._stand_in(chaff, measured=measured, fresh=fresh) as (transport, worker):
                 return self._run_again(item, record, chaff, trace, Session(transport), worker)
 
@@ -347,6 +346,7 @@ class Plugin:
         ours = {
             "learner": Remote(session),
             "fresh_learner": Remote(session),
+            "reference": self._reference(item) if self.suite.reference else None,
             "peak_memory": PeakMemory(worker),
             "by_hand": ByHandCheck(chaff.package, self.suite.rules, session),
         }
@@ -380,12 +380,17 @@ class Plugin:
         return Remote(self.session)
 
     @pytest.fixture
-    def reference(self) -> Remote:
+    def reference(self, request: pytest.FixtureRequest) -> Remote:
         """The reference, in this process, behind the same interface."""
-        package = self.suite.reference
-        if package is None:
+        if self.suite.reference is None:
             raise AuthoringError("this test needs the reference, which is not here")
-        return Remote(Session(lambda: local(package)))
+        return self._reference(request.node)
+
+    def _reference(self, item: pytest.Item) -> Remote:
+        """The reference for one run of one test: it computes each answer once, however often the test is run on chaffs."""
+        package = self.suite.reference
+        player = Player(tape(self.suite.seed, package, item.nodeid), lambda: local(package))
+        return Remote(Session(lambda: player))
 
     @pytest.fixture
     def device(self) -> str:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,6 +105,19 @@ def test_runners_that_never_start_stop_the_batch(play):
 def test_a_runner_that_leaves_between_two_submissions_is_replaced_and_nobody_blamed(play):
     done = play("a", "b", "c", serve=waiting_then_ending)
     assert done == [Done(student=name, kept=EXERCISES, missing=EXERCISES) for name in "abc"]
+
+
+def test_runners_stay_with_an_exercise_and_keep_out_of_each_others_way(tmp_path):
+    only = {f"{name}{number}": [name] for number in range(3) for name in (BASE, TOP)}
+    batch = batch_module._Batch(job_in(tmp_path, only=only), submissions_of(*only), 2)
+    one, other = batch.runners = [SimpleNamespace(began_with=[]), SimpleNamespace(began_with=[])]
+    given = []
+    for runner in (one, other, other, one, one, one):
+        task = batch._next(runner)
+        runner.began_with = task.exercises[:1]
+        given.append(task.submission.key)
+    assert given == [f"{BASE}0", f"{TOP}0", f"{TOP}1", f"{BASE}1", f"{BASE}2", f"{TOP}2"]
+    assert not batch.waiting
 
 
 def test_what_became_of_an_exercise_is_noted_once():

@@ -1,0 +1,125 @@
+"""What trusted code answered once is not computed again, and whatever else is asked gets a true answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from grader.sandbox.client import Package
+from grader.sandbox.remote import LearnerError, Local, Remote, Session
+from grader.suite import recordings
+from grader.suite.recordings import Player, Tape, remember_only, tape
+
+SOURCE = """
+class Counter:
+    def __init__(self, start):
+        self.count = start
+
+    def add(self, number):
+        self.count += number
+        return self.count
+
+def counter(start):
+    return Counter(start)
+
+def double(x):
+    return 2 * x
+
+def total(numbers):
+    return sum(numbers)
+
+def fail():
+    raise ValueError("no")
+"""
+
+
+@pytest.fixture
+def package() -> Iterator[Callable[[], Local]]:
+    """A package's executor, which writes down what it is asked for."""
+    local = Local(Package(name="recorded_package", main="main", files={"main.py": SOURCE.encode()}))
+    asked: list[str] = []
+    ask = local.request
+
+    def request(message, blob, streams):
+        asked.append(message.path)
+        return ask(message, blob, streams)
+
+    local.request = request
+    give = lambda: local  # noqa: E731
+    give.asked = asked
+    yield give
+    local.close()
+
+
+def remote(tape: Tape, package: Callable[[], Local]) -> Remote:
+    player = Player(tape, package)
+    return Remote(Session(lambda: player))
+
+
+def test_the_same_questions_are_answered_without_the_package(package):
+    known = Tape()
+    for _ in range(2):
+        one = remote(known, package)
+        x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        doubled = one.double(x)
+        assert torch.equal(doubled, 2 * x)
+        doubled.zero_()  # what a test does to an answer does not reach the next one's
+        counter = one.counter(3)
+        assert [counter.add(4), counter.add(5)] == [7, 12]
+        with pytest.raises(LearnerError, match="fail raised ValueError: no"):
+            one.fail()
+    assert package.asked == ["double", "counter", "add", "add", "fail"]
+
+
+def test_after_another_question_the_package_goes_on_from_where_the_tape_left_it(package):
+    known = Tape()
+    counter = remote(known, package).counter(3)
+    assert [counter.add(4), counter.add(5)] == [7, 12]
+    counter = remote(known, package).counter(3)
+    assert [counter.add(4), counter.add(6), counter.add(1)] == [7, 13, 14]
+    assert package.asked[3:] == ["counter", "add", "add", "add"]
+    counter = remote(known, package).counter(3)  # the tape still holds the first run
+    assert [counter.add(4), counter.add(5)] == [7, 12]
+
+
+def test_values_of_the_same_shape_are_other_questions(package):
+    known = Tape()
+    assert remote(known, package).double(torch.tensor([1.0, 2.0])).tolist() == [2.0, 4.0]
+    assert remote(known, package).double(torch.tensor([1.0, 3.0])).tolist() == [2.0, 6.0]
+
+
+def test_streams_are_pulled_anew_and_end_the_tape(package):
+    from grader.sandbox.client import Stream
+
+    known = Tape()
+    for numbers in ([1, 2], [3, 4]):
+        one = remote(known, package)
+        assert one.double(5) == 10
+        assert one.total(Stream(iter(numbers))) == sum(numbers)
+        assert one.double(6) == 12
+    assert [request.path for request, _ in known.questions] == ["double"]
+
+
+def test_a_tape_does_not_grow_for_ever(package, monkeypatch):
+    monkeypatch.setattr(recordings, "MAX_TAPE", 100)
+    known = Tape()
+    for _ in range(2):
+        one = remote(known, package)
+        for number in range(5):
+            x = torch.full((3, 5), float(number))
+            assert torch.equal(one.double(x), 2 * x)
+    assert len(known.questions) == 1
+
+
+def test_another_seed_or_package_forgets(package):
+    one, other = (Package(name=name, main="main", files={"main.py": SOURCE.encode()}) for name in ("one", "other"))
+    remember_only(1, [one, other])
+    tapes = [tape(1, one, "test"), tape(1, other, "test")]
+    remember_only(1, [one])
+    assert tape(1, one, "test") is tapes[0]
+    assert tape(1, other, "test") is not tapes[1]
+    remember_only(2, [one])
+    assert tape(1, one, "test") is not tapes[0]
+    remember_only(2, [])
