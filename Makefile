@@ -58,7 +58,7 @@ report: $(VENV)/.instructor
 	$(RUN) report "$(RESULTS)" $(ARGS)
 
 test: $(VENV)/.test
-	@$(VENV)/bin/python -m pytest -n auto $(ARGS)
+	@$(VENV)/bin/python -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.test
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
