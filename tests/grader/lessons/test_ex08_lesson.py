@@ -62,7 +62,7 @@ def the_softmax(lesson):
     row = causal_mask(4, 4)[1]
     lesson.given(f"row of the mask is `{show_mask(row[None])}`")
     hidden = scores.masked_fill(~row, -torch.inf)
-    lesson.says("On paper the bottom is -inf, since exp(-inf) = 0: \"-inf above", hidden[2].exp())
+    lesson.says('On paper the bottom is -inf, since exp(-inf) = 0: "-inf above', hidden[2].exp())
     lowest = torch.finfo(scores.dtype).min
     lesson.says("whose exp beside any real score is 0 as well", (lowest - scores[row].max()).exp())
     lesson.says("0.731, 0.269, 0, 0", hidden.softmax(0))
