@@ -476,7 +476,7 @@ def test_a_block_size_below_one_is_refused(learner, reference):
     """block_size < 1 raises ValueError that names block_size and its value; 1 is fine."""
     q, k, v = inputs()
     assert_online(learner, reference, q, k, v, 1)
-    for block_size in (0, -1, -3):
+    for block_size in (-1, 0, -3):  # -1 first: range refuses 0 by itself, with a ValueError of its own
         assert_value_error(learner.online_softmax_attention, q, k, v, block_size, naming="block_size")
         assert_value_error(learner.online_softmax_attention, q, k, v, block_size, naming="block_size", is_causal=True)
 

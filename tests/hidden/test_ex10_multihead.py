@@ -426,7 +426,10 @@ def test_config_dropout_drops_attention_weights(learner, reference, case):
     learner.file("props").seed(int(uniform(0, 1e9)))
     check_dropped(module(x, where, mask), whole, visible, p)
     if case == "cache":  # after the same without one: dropping nothing at all is another mistake
-        check_dropped(module(x, where, mask, learner.file("props").RecordingCache()), whole, visible, p)
+        output = module(x, where, mask, learner.file("props").RecordingCache())
+        if not module.training:
+            fail("A module in training mode is in eval mode after a forward pass with a cache.")
+        check_dropped(output, whole, visible, p)
 
 
 def check_dropped(output, whole, visible, p):
