@@ -13,8 +13,8 @@ class TokenEmbedding(nn.Module):
         hidden_size: C, the channels of a token.
 
     Parameters:
-        weight: `[V, C]`, float32, normal with mean 0 and standard deviation 0.02 at the start. No other parameter,
-            nothing else in the state dict.
+        weight: `[V, C]`, float32, normal with mean 0 and standard deviation 0.02 at the start, drawn anew for every table.
+            No other parameter, nothing else in the state dict.
 
     Example:
         >>> embedding = TokenEmbedding(3, 2)

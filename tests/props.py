@@ -68,6 +68,32 @@ class RecordingCache:
         return k, v
 
 
+def left_behind(module: torch.nn.Module, *calls: list[Any]) -> bool:
+    """Whether anything of a call stays in a module: after calls with other numbers of the same shapes, the tensors in its attributes
+    differ. What depends on the shapes alone, a mask say, does not."""
+    found: list[list[Tensor]] = []
+    with torch.no_grad():
+        for arguments in calls:
+            module(*arguments)
+            found.append(_tensors_in(module, {}))
+    first = found[0]
+    return any(
+        len(one) != len(first) or not all(a.shape == b.shape and bool((a == b).all()) for a, b in zip(one, first, strict=True))
+        for one in found[1:]
+    )
+
+
+def _tensors_in(thing: Any, seen: dict[int, Any]) -> list[Tensor]:
+    """Copies of the tensors in an object's attributes, and in theirs, each of them once."""
+    if id(thing) in seen or isinstance(thing, type):
+        return []
+    seen[id(thing)] = thing
+    if isinstance(thing, Tensor):
+        return [thing.detach().clone()]
+    parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list | tuple | set) else ()
+    return [one for part in (*parts, *getattr(thing, "__dict__", {}).values()) for one in _tensors_in(part, seen)]
+
+
 def modes(module: torch.nn.Module) -> list[bool]:
     """`training` of a module and of everything inside it."""
     return [part.training for part in module.modules()]

@@ -166,7 +166,7 @@ def test_a_logit_is_the_product_of_token_and_row(learner, reference, channels):
 @points(0.75, "numerics")
 @pytest.mark.parametrize("sizes", [(400, 64), (128, 200)], ids=["[400,64]", "[128,200]"])
 def test_a_fresh_table_is_normal_with_deviation_0_02(learner, sizes):
-    """A fresh table: mean 0, standard deviation 0.02, normally distributed, every row its own."""
+    """A fresh table: mean 0, standard deviation 0.02, normally distributed, every row and every table its own."""
     learner.file("props").seed(randint(0, 1 << 30, 2)[0].item())
     embedding = learner.TokenEmbedding(*sizes)
     weight = embedding.state_dict()["weight"]
@@ -189,6 +189,8 @@ def test_a_fresh_table_is_normal_with_deviation_0_02(learner, sizes):
             fail(f"Not every {name} of a fresh table has the same spread as the others.")
     if weight.unique().numel() < 0.99 * weight.numel():
         fail("The numbers of a fresh table repeat themselves.")
+    if torch.equal(learner.TokenEmbedding(*sizes).state_dict()["weight"].double() / 0.02, weight):
+        fail("A second table holds the very same numbers as the first: each has to be drawn for itself.")
     ids = torch.tensor([0, sizes[0] - 1])
     assert_close(embedding(ids).double() / 0.02, weight[ids], what="the rows of a fresh table, divided by 0.02,")
 

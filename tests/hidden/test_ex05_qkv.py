@@ -312,3 +312,5 @@ def test_calls_know_nothing_of_each_other(fresh_learner, reference):
         module.load_state_dict(state)
         right.load_state_dict(state)
         assert_close(module(held), right(first), what=what, tolerance=1e-4)
+    if fresh_learner.file("props").left_behind(module, [first], [some_x()]):
+        fail("After a call, tensors that were made of its x stay behind in the layer.")

@@ -118,6 +118,8 @@ def test_nothing_is_kept_from_call_to_call(fresh_learner, reference):
     kept = module.keep(first, rotary(start[:T]))
     module(tokens(), rotary(start[:T]))
     assert_close(kept.fetch(), right(first, rotary(start[:T])), what="a result that was kept", tolerance=1e-4)
+    if fresh_learner.file("props").left_behind(module, [first, rotary(start[:T])], [tokens(), rotary(start[:T] + 1)]):
+        fail("After a call, tensors that were made of its x or its positions stay behind in the layer.")
 
 
 # --- shape ---
@@ -422,8 +424,17 @@ def test_config_dropout_drops_attention_weights(learner, reference, case):
         visible = mask[0].cumsum(0)
     whole = right(x, where, mask)
     learner.file("props").seed(int(uniform(0, 1e9)))
-    cache = learner.file("props").RecordingCache() if case == "cache" else None
-    output = module(x, where, mask, cache)
+    check_dropped(module(x, where, mask), whole, visible, p)
+    if case == "cache":  # after the same without one: dropping nothing at all is another mistake
+        output = module(x, where, mask, learner.file("props").RecordingCache())
+        if not module.training:
+            fail("A module in training mode is in eval mode after a forward pass with a cache.")
+        check_dropped(output, whole, visible, p)
+
+
+def check_dropped(output, whole, visible, p):
+    """`output` shows the merged heads of `whole` after each of the `visible` weights was dropped with probability p."""
+    H, D = SIZES["num_heads"], SIZES["head_dim"]
     if not (isinstance(output, torch.Tensor) and output.shape == whole.shape and output.dtype == whole.dtype):
         assert_close(output, whole)
     heads, whole = (one[..., : H * D].unflatten(-1, (H, D)) for one in (output, whole))  # [batch, count, H, D]
@@ -433,7 +444,7 @@ def test_config_dropout_drops_attention_weights(learner, reference, case):
     kept = share * (1 - p) * visible[:, None]  # how many of the visible keys were kept
     if not ((kept - kept.round()).abs() < 1e-3).all():
         fail("A weight is neither dropped nor the weight without dropout, divided by 1 - config.dropout.")
-    lost = 1 - kept.sum().item() / (visible.sum().item() * batch * H)
+    lost = 1 - kept.sum().item() / (visible.sum().item() * len(kept) * H)
     if abs(lost - p) > 0.06:
         fail(f"With config.dropout={p} a share of {lost:.3f} of the weights is dropped.")
     alike = (kept[:, 0, :-1].round() == kept[:, 0, 1:].round()).float().mean().item()  # the first token sees one key

@@ -66,20 +66,42 @@ def test_one_token_after_the_other(learner):
     assert_close(v, torch.tensor([[[[0.0, 4.0]]]]), what="the v that the cache is given")
 
 
+def one_head(learner):
+    """One head whose four maps leave everything as it is."""
+    module = build(learner, hidden_size=2, num_heads=1, num_kv_heads=1, head_dim=2)
+    names = ("q_proj", "k_proj", "v_proj", "o_proj")
+    norms = {"q_norm.weight": torch.ones(2), "k_norm.weight": torch.ones(2)}
+    module.load_state_dict({**{f"{name}.weight": torch.eye(2) for name in names}, **norms})
+    return module
+
+
 @points(0, "numerics")
 def test_positions_turn_queries_and_keys(learner):
     """One quarter turn between two tokens makes their scores 0 where they were 2; values are not turned."""
-    module = build(learner, hidden_size=2, num_heads=1, num_kv_heads=1, head_dim=2)
-    eye = torch.eye(2)
-    names = ("q_proj", "k_proj", "v_proj", "o_proj")
-    norms = {"q_norm.weight": torch.ones(2), "k_norm.weight": torch.ones(2)}
-    module.load_state_dict({**{f"{name}.weight": eye for name in names}, **norms})
+    module = one_head(learner)
     x = torch.tensor([[[3.0, 0.0], [5.0, 0.0]]])  # both are normed to [sqrt 2, 0]
     cos, sin = torch.tensor([[1.0, 1.0], [0.0, 0.0]]), torch.tensor([[0.0, 0.0], [1.0, 1.0]])
     alike = 1 / (1 + math.exp(2 / math.sqrt(2)))  # the weight of a score of 0 beside one of 2 / sqrt 2
     expected = torch.tensor([[[3.0, 0.0], [3 * alike + 5 * (1 - alike), 0.0]]])
     assert_close(module(x, (cos, sin)), expected)
     assert_close(module(x, still(2, 2)), torch.tensor([[[3.0, 0.0], [4.0, 0.0]]]), what="the output without a turn")
+
+
+@points(0, "numerics")
+def test_the_cache_is_given_turned_keys(learner):
+    """The same two tokens on a cache: the second one's key, [1.4142, 0] after its norm, goes in turned, as [0, 1.4142]."""
+    module, cache = one_head(learner), learner.file("props").RecordingCache()
+    x = torch.tensor([[[3.0, 0.0], [5.0, 0.0]]])
+    cos, sin = torch.tensor([[1.0, 1.0], [0.0, 0.0]]), torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+    first = module(x[:, :1], (cos[:1], sin[:1]), cache=cache)
+    second = module(x[:, 1:], (cos[1:], sin[1:]), cache=cache)
+    assert_close(first, torch.tensor([[[3.0, 0.0]]]), what="the output for the first token")
+    assert_close(second, torch.tensor([[[4.6089, 0.0]]]), what="the output for the second token", tolerance=1e-3)
+    updates = cache.get("updates")
+    if len(updates) != 2:
+        fail(f"two calls, but the cache was updated {len(updates)} times")
+    assert_close(updates[0][1], torch.tensor([[[[1.4142, 0.0]]]]), what="the k that the cache is given first", tolerance=1e-3)
+    assert_close(updates[1][1], torch.tensor([[[[0.0, 1.4142]]]]), what="the k that the cache is given next", tolerance=1e-3)
 
 
 @points(0, "shape")

@@ -1,4 +1,4 @@
-"""It looks as if no gradient reaches the table. What does `.data` leave behind?"""
+"""It looks as if the lookup sends no gradient back to the table. What cuts a tensor off from the parameter that it came from?"""
 
 import torch
 from jaxtyping import Float, Int

@@ -62,8 +62,13 @@ def the_softmax(lesson):
     row = causal_mask(4, 4)[1]
     lesson.given(f"row of the mask is `{show_mask(row[None])}`")
     hidden = scores.masked_fill(~row, -torch.inf)
-    lesson.says("2, 1, -inf, -inf, and since exp(-inf) = 0", [hidden[:2], hidden[2].exp()])
+    lesson.says('On paper the bottom is -inf, since exp(-inf) = 0: "-inf above', hidden[2].exp())
+    lowest = torch.finfo(scores.dtype).min
+    lesson.says("whose exp beside any real score is 0 as well", (lowest - scores[row].max()).exp())
     lesson.says("0.731, 0.269, 0, 0", hidden.softmax(0))
+    torch.testing.assert_close(scores.masked_fill(~row, lowest).softmax(0), hidden.softmax(0))
+    lesson.given("a row of nothing but -inf would be NaN")
+    assert torch.full((4,), -torch.inf).softmax(0).isnan().all()
     lesson.says("They still sum to 1", round(hidden.softmax(0).sum().item(), 6))
     lesson.given("go to token 3, which")
 

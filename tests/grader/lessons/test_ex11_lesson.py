@@ -90,6 +90,13 @@ def minimind(lesson):
     lesson.given("at place 7 cannot touch\nwhat stands at place 8")
 
 
+def fresh_weights(lesson):
+    g, u = 0.02 * torch.randn(2, 100, generator=torch.Generator().manual_seed(0))
+    for one in (silu(g) * u, g * silu(u), silu(g * u)):
+        torch.testing.assert_close(one, g * u / 2, atol=2e-5, rtol=0)
+    lesson.says("all of them near g · u / 2", 2)
+
+
 def infinities(lesson):
     lesson.given("exp(100)")
     lesson.given("exp(12)")
@@ -101,6 +108,7 @@ def test_every_number(lesson):
     the_bends(lesson)
     the_example(lesson)
     minimind(lesson)
+    fresh_weights(lesson)
     infinities(lesson)
     for category, value in graded("11").items():
         lesson.says(f"| {category.replace('_', ' ')} | {value:g} |", value)

@@ -7,6 +7,7 @@ import torch
 from solutions.config import ModelConfig
 from solutions.ex07_attention import attention_weights
 from solutions.ex13_kv_cache import DynamicCache, StaticCache, kv_cache_bytes
+from solutions.ex14_model import CausalLM
 
 from .graded import graded
 
@@ -54,6 +55,11 @@ def sizes(lesson):
         lesson.says(line, [kv_heads, one, *(size / MIB for size in more)])
     assert ModelConfig().num_kv_heads == 4 and ModelConfig().num_heads == 8
     lesson.says("GQA saves 50 % here", 100 * (1 - found[4] / found[8]))
+    model = sum(parameter.numel() for parameter in CausalLM(ModelConfig()).parameters())
+    caches = [kv_cache_bytes(ModelConfig(), 1, length, torch.bfloat16) for length in columns[1:]]
+    lesson.says("one text's cache, 384 or 1 536 MiB", [size / MIB for size in caches])
+    lesson.says("63 912 192 weights take 122 MiB", [model, model * torch.bfloat16.itemsize / MIB])
+    assert min(caches) > model * torch.bfloat16.itemsize
 
 
 def by_hand(lesson):
@@ -83,7 +89,7 @@ def test_every_number(lesson):
     lesson.given("filling a cache with 8 192 tokens")
     for words in (
         "layer 0 │", "layer 1 │", "What layer 0 of a `StaticCache` looks like", "| call | layer 0 holds | layer 1 holds |",
-        "At 32k or 128k tokens", "on axis 1, past first", "`layer_idx < 0`", "([5, 1])", "Try [2, 3, 1],", "what does layer 1 find",
+        "most at 32k or 128k tokens", "axis 1, past first", "`layer_idx < 0`", "([5, 1])", "Try [2, 3, 1],", "what does layer 1 find",
         "`k[1:] = x`", "0 · NaN is NaN", "`room[-1]`", "to places start to end", "places 0 to end", "sets the counts to 0",
         "default=0", "10 o_proj",
     ):  # fmt: skip

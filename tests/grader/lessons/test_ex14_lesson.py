@@ -24,7 +24,7 @@ def shapes(lesson):
         hidden, logits = model.model.embed_tokens(ids), model(ids)
     lesson.says("| [B, T] | [1, 100] |", ids.shape)
     lesson.says("| [B, T, C] | [1, 100, 768] |", hidden.shape)
-    lesson.says("A token's 768 numbers", C)
+    lesson.says("a token's 768 numbers", C)
     lesson.says("| [B, T, V] | [1, 100, 6400] |", logits.shape)
     lesson.given("[B, T - 1, V], [B, T - 1]")
     lesson.says("[1, 99, 6400], [1, 99]", [logits[:, :-1].shape, ids[:, 1:].shape])
