@@ -57,9 +57,9 @@ def readable_paths() -> list[str]:
     wanted += [sys.prefix, sys.base_prefix, *(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))]
     paths = []
     for path in wanted:
-        real = path if os.path.islink(path) and path.count("/") == 1 else os.path.realpath(path)  # /lib -> usr/lib stays a link
-        if os.path.lexists(real) and real not in paths and not (real.startswith("/usr/") and real != "/usr"):
-            paths.append(real)
+        for one in (os.path.realpath(path), path):  # also as Python knows it: a venv may be reached through a link
+            if os.path.lexists(one) and one not in paths and not one.startswith("/usr/"):
+                paths.append(one)
     return [path for path in paths if not any(path != other and path.startswith(other + "/") for other in paths)]
 
 
@@ -111,8 +111,9 @@ def private_root(root: str, readable: list[str]) -> list[str]:
     _mount("tmpfs", f"{root}/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, f"size={TMP_BYTES},nr_inodes=4096,mode=1777")
     for path in readable:
         target = root + path
-        if os.path.islink(path):
-            os.symlink(os.readlink(path), target)
+        if (real := os.path.realpath(path)) != path:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.symlink(real, target)
             continue
         if os.path.isdir(path):
             os.makedirs(target, exist_ok=True)

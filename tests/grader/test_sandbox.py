@@ -980,13 +980,18 @@ with Sandbox("A", start="fork") as sandbox, sandbox.worker(Package(main="m", fil
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="tier A needs Linux")
-def test_packages_that_lie_in_tmp_can_still_be_imported_late():
+@pytest.mark.parametrize("reached", ["as it is", "through a link", "through a link above it"])
+def test_packages_that_lie_in_tmp_can_still_be_imported_late(reached):
     """A course, and the Python it uses, may be anywhere: the worker's own small /tmp must not hide them."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        packages = Path(folder, "site-packages")
-        packages.mkdir()
+        packages = Path(folder, "real/site-packages")
+        packages.mkdir(parents=True)
         os.chmod(folder, 0o755)
         (packages / "late_module.py").touch()
+        if reached != "as it is":
+            link, target = ("link", packages.parent) if reached == "through a link above it" else ("site-packages", packages)
+            Path(folder, link).symlink_to(target)
+            packages = Path(folder, link, "site-packages") if link == "link" else Path(folder, link)
         command = [sys.executable, "-c", LATE_IMPORT, str(packages)]
         done = subprocess.run(
             command, cwd=Path(__file__).parents[2], env=clean_environment(), capture_output=True, text=True, timeout=60
