@@ -252,15 +252,15 @@ def _hints(tree: _Tree, wanted: str) -> list[str]:
     """What may have been meant: the file under another spelling or in another folder, or an archive within."""
     similar, archives = [], []
     for place in tree.names():
-        if _spelling(place[-1]) == wanted:
+        if looks_like(place[-1], wanted):
             similar.append(place)
         elif place[-1].lower().endswith((".zip", *OTHER_ARCHIVES)):
             archives.append(place)
         elif len(place) == 1 and place[0] != "exercises" and place[0].casefold() == "exercises":
             similar.append(place)
     if similar:
-        place = min(similar)
-        if _spelling(place[-1]) != wanted:
+        place = min(similar, key=lambda place: (_spelling(place[-1]) != wanted, place))
+        if not looks_like(place[-1], wanted):
             expected = "exercises"
         else:
             expected = wanted if place[-1] != wanted else f"exercises/{wanted}"
@@ -270,10 +270,18 @@ def _hints(tree: _Tree, wanted: str) -> list[str]:
     return []
 
 
+def looks_like(name: str, wanted: str) -> bool:
+    """Whether a file was perhaps meant to be `wanted`: "Ex6 repeat-kv (1).py", "ex06.py" and "repeat_kv.py" for "ex06_repeat_kv.py"."""
+    plain = _spelling(name)
+    label, _, rest = wanted.partition("_")
+    return plain in (wanted, rest, f"{label}.py") or (plain.startswith(f"{label}_") and plain.endswith(".py"))
+
+
 def _spelling(name: str) -> str:
     """A name without what browsers, editors and shift keys do to it: "Ex06-Repeat_kv (1).py.txt"."""
     plain = re.sub(r"[ _-]*(\([0-9]+\)|\bcopy\b)", "", name[:200].casefold()).removesuffix(".txt")
-    return plain.strip().replace("-", "_").replace(" ", "_")
+    plain = plain.strip().replace("-", "_").replace(" ", "_")
+    return re.sub(r"^ex_?0*([0-9]{1,2})(?![0-9])_*", lambda number: f"ex{int(number[1]):02d}_", plain).replace("_.py", ".py")
 
 
 def _join(place: Parts) -> str:
