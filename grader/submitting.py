@@ -24,6 +24,8 @@ from rich.text import Text
 
 from grader.course import Course, Exercise
 from grader.grading.result import write_atomically
+from grader.notebook import MAX_NOTEBOOK_BYTES
+from grader.picking import pick
 from grader.playing.own import GIVEN, unsolved
 from grader.progress import Checked, read_progress
 from grader.submission import (
@@ -41,7 +43,6 @@ from grader.text import one_line
 
 NAME = "submission.zip"
 CHECKPOINTS = (".pt", ".pth", ".safetensors", ".bin", ".ckpt", ".npz", ".npy", ".onnx", ".gguf", ".pkl", ".pickle", ".h5")
-MAX_NOTEBOOK_BYTES = 5_000_000
 LISTED = 12
 HAND_IN = "Hand in this one file where your course collects exercises."
 OLDEST = (1980, 1, 1, 0, 0, 0)  # the date of every entry: a zip's first possible one
@@ -74,19 +75,26 @@ def pack(course: Course, wanted: Sequence[Exercise]) -> Pack:
     exercises = [one for one in course.exercises if one.number in numbers]
     submission = own_submission(course.root)
     found = Pack()
+    _look_around(course, exercises, submission, found)
+    notebooks = {item.place: item.content for item in found.items}
     for exercise in exercises:
         file = submission.file(exercise.file)
+        if not isinstance(file, SourceFile) or not _item(file, exercise).is_started:
+            file = pick(
+                file, exercise, notebooks, stub=file.content.decode("utf-8", "replace") if isinstance(file, SourceFile) else ""
+            )
         if isinstance(file, SourceFile):
             found.items.append(_item(file, exercise))
-            found.look_at += [*_mistakes(course, file), *file.notes]
+            found.look_at += [*_mistakes(course, file), *(_now(note) for note in file.notes)]
         else:
             found.look_at.append(f"{exercise.label} is not in it: {file.message}")
-    _look_around(course, exercises, submission, found)
+    found.items.sort(key=lambda item: (item.exercise is None, item.place))
     if sum(len(item.content) for item in found.items) > MAX_ARCHIVE_BYTES:
         size = amount(sum(len(item.content) for item in found.items))
         raise SubmissionError(f"all files together have {size}, at most {amount(MAX_ARCHIVE_BYTES)} can be handed in")
-    if not any(item.is_started for item in found.items):
-        raise SubmissionError("; ".join(["there is nothing to hand in yet: no exercise is started", *found.look_at]))
+    if not any(item.exercise and item.is_started for item in found.items):
+        unused = [f"{place} holds no solution cell of these exercises" for place in notebooks]
+        raise SubmissionError("; ".join(["there is nothing to hand in yet: no exercise is started", *unused, *found.look_at]))
     return found
 
 
@@ -214,6 +222,11 @@ def _count(n: int, thing: str) -> str:
 def _item(file: SourceFile, exercise: Exercise) -> Item:
     missing = tuple(name for name in exercise.names if name in unsolved(file.content))
     return Item(place=f"exercises/{exercise.file}.py", content=file.content, exercise=exercise, unwritten=missing)
+
+
+def _now(note: str) -> str:
+    """A note of a grader, to somebody who has not handed in yet."""
+    return note.replace(" was graded; the .py file", " is packed as its .py file, which").replace("not handed in", "not there")
 
 
 def _mistakes(course: Course, file: SourceFile) -> list[str]:

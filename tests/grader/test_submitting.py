@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from grader.authoring.stubs import stub_of
 from grader.course import Course, load_course
+from grader.notebook import MAX_NOTEBOOK_BYTES
 from grader.submission import MAX_FILE_BYTES, SourceFile, SubmissionError, looks_like, own_submission
-from grader.submitting import MAX_NOTEBOOK_BYTES, archive, pack, write
+from grader.submitting import archive, pack, write
 from tests.grader.kits import run_in, write_kit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,7 +169,29 @@ def test_notebooks_come_along_unless_they_are_too_large(learner: Course):
         "exercises/ex06_repeat_kv.ipynb",
         "notes.ipynb",
     ]
-    assert found.look_at == ["exercises/big.ipynb is not in it: 5.0 MB, at most 5.0 MB: clear its outputs"]
+    assert found.look_at == ["exercises/big.ipynb is not in it: 20.0 MB, at most 20.0 MB: clear its outputs"]
+
+
+def notebook(*sources: str) -> str:
+    return json.dumps({"cells": [{"cell_type": "code", "source": source, "metadata": {}} for source in sources]})
+
+
+def test_a_solution_that_was_written_in_the_notebook_is_packed_as_the_file(learner: Course, course: Course):
+    path = learner.exercises_dir / "ex06_repeat_kv.py"
+    path.write_text(stub_of(course, course.exercise("06")))
+    mine = f"# solution of ex06_repeat_kv\n{EX06}"
+    (learner.exercises_dir / "ex06.ipynb").write_text(notebook("1 + 1", mine))
+    (item, book) = packed(learner, "06").items
+    assert (
+        (item.place, item.content.decode()) == ("exercises/ex06_repeat_kv.py", mine) and item.is_started and book.exercise is None
+    )
+    assert said(learner, "06") == "the solution cell of exercises/ex06.ipynb is packed as its .py file, which is still the stub"
+    path.write_text("def repeat_kv(x, n_rep):\n    return x + 0\n")  # a file that was written counts
+    assert packed(learner, "06").items[0].content == path.read_bytes()
+    path.unlink()
+    assert packed(learner, "06").items[0].content.decode() == mine
+    with pytest.raises(SubmissionError, match="started; exercises/ex06.ipynb holds no solution cell"):
+        packed(learner, "07")  # the cell says for which exercise it is
 
 
 def test_the_same_files_give_the_same_bytes(learner: Course, tmp_path: Path):
