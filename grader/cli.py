@@ -463,6 +463,54 @@ def kit(
 
 
 @app.command()
+def gradescope(
+    out: Annotated[Path, typer.Option(metavar="ZIP", help="Where to write it.")],
+    exercises: Annotated[
+        str | None, typer.Option(metavar="LIST", help="What the assignment has, such as 06,07. Default: all.")
+    ] = None,
+    visibility: Annotated[
+        str,
+        typer.Option(metavar="WHEN", help="When students see their points: visible, after_due_date, after_published, hidden."),
+    ] = "visible",
+    leaderboard: Annotated[
+        bool, typer.Option(help="Tokens per second of the learner's own model, where 14 and 15 are right.")
+    ] = True,
+    torch: Annotated[
+        str, typer.Option(metavar="WORDS", help="Which torch is installed: what follows `pip install` for a CPU-only build.")
+    ] = "",
+    minutes: Annotated[float, typer.Option(metavar="N", min=1, max=600, help="Gradescope's limit for one run.")] = 10,
+    accept_unofficial: Annotated[
+        bool, typer.Option("--accept-unofficial", help="Give points although the sandbox there is weak (docs/gradescope.md).")
+    ] = False,
+) -> None:
+    """Write a Gradescope autograder for some exercises. It holds the answers: upload it, and give it to nobody."""
+    from grader.display import amount
+    from grader.gradescope.build import make_autograder, make_options
+
+    course = load_course(ROOT)
+    names = [part for part in (exercises or "").replace(",", " ").split() if part]
+    wanted = {course.exercise(name).number for name in names} or {one.number for one in course.exercises}
+    chosen = [one for one in course.exercises if one.number in wanted]
+    options = make_options(chosen, visibility, leaderboard=leaderboard, accept_unofficial=accept_unofficial, minutes=minutes)
+    size = make_autograder(course, out, options, torch)
+    points = amount(sum(one.points for one in chosen))
+    console.print(Text(f"wrote {out} ({size / 1e6:.1f} MB) for {', '.join(one.label for one in chosen)}: {points} points in all"))
+    if not torch:
+        console.print(
+            Text(
+                "without --torch, pip's default build of torch is installed, which on Linux carries CUDA: several GB",
+                style="yellow",
+            )
+        )
+    console.print(
+        Text(
+            f"Next, on Gradescope: a programming assignment worth {points} points; Configure Autograder, upload this file, a base image "
+            f"with Ubuntu 24.04, at least 3 GB of memory, a timeout of {minutes:g} minutes. docs/gradescope.md has all of it."
+        )
+    )
+
+
+@app.command()
 def pretrain(
     steps: Annotated[int, typer.Option(metavar="N", min=1, max=1_000_000, help="Steps of training.")] = 600,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the weights and the batches.")] = 0,

@@ -11,6 +11,7 @@ import ast
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from grader.authoring.leaks import check_nothing_leaks
@@ -34,7 +35,7 @@ def make_kit(course: Course, out: Path, torch: str = "") -> list[str]:
     _check_out(course, out)
     files = _files(course) | {name: text.encode() for name, text in papers(course, check_torch(torch)).items()}
     check_nothing_leaks(course, files)
-    _check_imports(course, files)
+    check_imports(course, files)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         building = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
@@ -109,7 +110,7 @@ def _files(course: Course) -> dict[str, bytes]:
     return files
 
 
-def _check_imports(course: Course, files: dict[str, bytes]) -> None:
+def check_imports(course: Course, files: Mapping[str, bytes], what: str = "the kit") -> None:
     """The grader in the kit imports nothing, at import time, that the kit leaves out."""
     for name in files:
         if not (name.startswith("grader/") and name.endswith(".py")):
@@ -123,7 +124,7 @@ def _check_imports(course: Course, files: dict[str, bytes]) -> None:
                 file, package = f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"
                 left_out = {file, package}.isdisjoint(files)
                 if left_out and ((course.root / file).exists() or (course.root / package).exists()):
-                    raise AuthoringError(f"{name}, line {node.lineno}: imports {module}, which the kit leaves out")
+                    raise AuthoringError(f"{name}, line {node.lineno}: imports {module}, which {what} leaves out")
 
 
 def _imported(node: ast.stmt, name: str) -> list[str]:

@@ -190,7 +190,7 @@ def test_a_solution_that_was_written_in_the_notebook_is_packed_as_the_file(learn
     assert packed(learner, "06").items[0].content == path.read_bytes()
     path.unlink()
     assert packed(learner, "06").items[0].content.decode() == mine
-    with pytest.raises(SubmissionError, match="started; exercises/ex06.ipynb holds no solution cell"):
+    with pytest.raises(SubmissionError, match=r"started; exercises/ex06.ipynb holds no solution cell"):
         packed(learner, "07")  # the cell says for which exercise it is
 
 
