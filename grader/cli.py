@@ -326,7 +326,7 @@ def progress() -> None:
 
 @app.command()
 def submit(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")] = ROOT / "submission.zip",
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write it. Default: submission.zip.")] = None,
     exercises: Annotated[
         str | None, typer.Option(metavar="LIST", help="Only these and what they build on, such as 06,07.")
     ] = None,
@@ -335,9 +335,10 @@ def submit(
 
     Exit code 0: packed; 1: packed, but something should be looked at first; 2: nothing was packed.
     """
-    from grader.submitting import pack, show, write
+    from grader.submitting import NAME, pack, show, write
 
     course = load_course(ROOT)
+    out = out or ROOT / NAME
     names = [part for part in (exercises or "").replace(",", " ").split() if part]
     found = pack(course, [course.exercise(name) for name in names] or course.exercises)
     checksum = write(out, found.items)
@@ -494,7 +495,8 @@ def gradescope(
     options = make_options(chosen, visibility, leaderboard=leaderboard, accept_unofficial=accept_unofficial, minutes=minutes)
     size = make_autograder(course, out, options, torch)
     points = amount(sum(one.points for one in chosen))
-    console.print(Text(f"wrote {out} ({size / 1e6:.1f} MB) for {', '.join(one.label for one in chosen)}: {points} points in all"))
+    labels = "all exercises" if len(chosen) == len(course.exercises) else ", ".join(one.label for one in chosen)
+    console.print(Text(f"wrote {out} ({size / 1e6:.1f} MB) for {labels}: {points} points in all"))
     if not torch:
         console.print(
             Text(

@@ -94,7 +94,7 @@ def pack(course: Course, wanted: Sequence[Exercise]) -> Pack:
         raise SubmissionError(f"all files together have {size}, at most {amount(MAX_ARCHIVE_BYTES)} can be handed in")
     if not any(item.exercise and item.is_started for item in found.items):
         unused = [f"{place} holds no solution cell of these exercises" for place in notebooks]
-        raise SubmissionError("; ".join(["there is nothing to hand in yet: no exercise is started", *unused, *found.look_at]))
+        raise SubmissionError("; ".join(["there is nothing to hand in yet: no exercise is started", *unused, *found.look_at[:3]]))
     return found
 
 

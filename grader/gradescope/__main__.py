@@ -20,6 +20,7 @@ def main() -> int:
         return 2
     from .run import run
 
+    sys.stdout.reconfigure(errors="replace")  # whatever characters code prints, and whatever the container's locale
     return run(Path(sys.argv[1]), ROOT)
 
 
