@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import time
 import zipfile
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from grader.authoring.stubs import AuthoringError, stub_of
 from grader.course import Course
+from grader.gradescope import locate as locating
 from grader.gradescope import run as running
 from grader.gradescope.build import make_autograder, make_options
 from grader.gradescope.document import Graded, document
@@ -361,6 +363,72 @@ def test_links_are_not_followed_and_depth_has_an_end(course: Course, tmp_path: P
     (folder / FILE).symlink_to(tmp_path / "secret" / FILE)
     found = find_upload(folder, course).file(NAME)
     assert found.kind == "unreadable" and "symbolic link" in found.message
+
+
+def bad_name(folder: Path) -> None:
+    odd = os.fsencode(folder) + b"/b\xff\x1b[2J\n"
+    os.mkdir(odd)
+    shutil.copy(ROOT / "exercises" / FILE, odd + b"/ex6_repeat_kv.py")
+
+
+def pipe(folder: Path) -> None:
+    os.mkfifo(folder / FILE)
+    os.mkfifo(folder / "ex06.ipynb")
+
+
+def bomb(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(FILE, b"\0" * 40_000_000)
+        archive.writestr("../../../etc/cron.d/x", b"x")
+
+
+def crowd(folder: Path) -> None:
+    for number in range(6):
+        (folder / f"d{number}").mkdir()
+        for other in range(100):
+            (folder / f"d{number}" / f"f{other}").touch()
+    (folder / "z").mkdir()
+    (folder / "z" / FILE).write_text("x")  # beyond what is looked at
+
+
+def circle(folder: Path) -> None:
+    (folder / "again").symlink_to(folder)
+    (folder / FILE).symlink_to(FILE)
+
+
+def folder_for_a_file(folder: Path) -> None:
+    (folder / FILE).mkdir()
+    (folder / "ex06.ipynb").write_text("[" * 100_000)
+
+
+def no_rights(folder: Path) -> None:
+    (folder / "results.json").write_text('{"score": 100}')
+    (folder / "exercises").mkdir()
+    (folder / "exercises").chmod(0)
+
+
+@pytest.mark.parametrize("hostile", [bad_name, pipe, bomb, crowd, circle, folder_for_a_file, no_rights])
+def test_a_hostile_upload_is_a_0_with_a_reason(autograder: Path, hostile, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(locating, "MAX_ENTRIES", 500)
+    hostile(autograder / "submission")
+    started = time.monotonic()
+    assert running.run(autograder, ROOT) == 0
+    found = results_of(autograder)
+    assert found["score"] == 0.0 and FILE in found["tests"][0]["output"] and "Hand in again" in found["tests"][0]["output"]
+    assert "\x1b" not in json.dumps(found) and time.monotonic() - started < 20
+    assert sorted(os.listdir(autograder)) == ["results", "source", "submission"]
+
+
+def test_an_uploads_odd_names_do_no_harm(course: Course, tmp_path: Path):
+    folder = upload(tmp_path, {f"a/{FILE}": "1"})
+    odd = os.fsencode(folder) + b"/b\xff\x1b[2J"
+    os.mkdir(odd)
+    shutil.copy(folder / "a" / FILE, os.fsdecode(odd))
+    one = Graded(
+        exercise=course.exercise(NAME), found=find_upload(folder, course).file(NAME), result=result_of([one_test("a", 10, 10)])
+    )
+    text = msgspec.json.encode(document([one], VISIBLE, seconds=0)).decode()
+    assert "exercises were found in a/ and in b" in text and "\x1b" not in text
 
 
 # ---- the zip -----------------------------------------------------------------------------------------------------------
