@@ -31,7 +31,7 @@ def as_markdown(course: Course, results: Sequence[Result]) -> str:
 
 def plain(text: str) -> str:
     """Text in which no character means anything to Markdown or HTML."""
-    return re.sub(r"[^\w\s.,:/'-]", lambda match: f"&#{ord(match[0])};", " ".join(clean(text).split()))
+    return re.sub(r"[^\w\s.,:/'-]|_", lambda match: f"&#{ord(match[0])};", " ".join(clean(text).split()))
 
 
 def _mark(result: Result) -> str:
