@@ -85,7 +85,7 @@ def pack(course: Course, wanted: Sequence[Exercise]) -> Pack:
             )
         if isinstance(file, SourceFile):
             found.items.append(_item(file, exercise))
-            found.look_at += [*_mistakes(course, file), *(_now(note) for note in file.notes)]
+            found.look_at += [*_mistakes(course, file), *file.notes]
         else:
             found.look_at.append(f"{exercise.label} is not in it: {file.message}")
     found.items.sort(key=lambda item: (item.exercise is None, item.place))
@@ -222,11 +222,6 @@ def _count(n: int, thing: str) -> str:
 def _item(file: SourceFile, exercise: Exercise) -> Item:
     missing = tuple(name for name in exercise.names if name in unsolved(file.content))
     return Item(place=f"exercises/{exercise.file}.py", content=file.content, exercise=exercise, unwritten=missing)
-
-
-def _now(note: str) -> str:
-    """A note of a grader, to somebody who has not handed in yet."""
-    return note.replace(" was graded; the .py file", " is packed as its .py file, which").replace("not handed in", "not there")
 
 
 def _mistakes(course: Course, file: SourceFile) -> list[str]:

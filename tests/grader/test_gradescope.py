@@ -348,7 +348,7 @@ def test_a_notebooks_solution_cell_counts_where_the_file_is_untouched(course: Co
         folder = upload(tmp_path, {**files, "Week 3.ipynb": json.dumps(cells)})
         found = find_upload(folder, course).file(NAME)
         assert isinstance(found, SourceFile) and found.content.decode() == mine
-        assert any("solution cell of Week 3.ipynb was graded" in note for note in found.notes)
+        assert any("solution cell of Week 3.ipynb counts" in note for note in found.notes)
     folder = upload(tmp_path, {FILE: "def repeat_kv(x, n_rep):\n    return 2 * x\n"})
     assert b"2 * x" in find_upload(folder, course).file(NAME).content
 

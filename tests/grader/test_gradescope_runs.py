@@ -173,7 +173,7 @@ def test_a_notebook_and_a_missing_file(autograder: Path):
     notebook = json.dumps({"cells": [{"cell_type": "code", "source": cell, "metadata": {}}]})
     found, _ = hand_in(autograder, {"ex06.ipynb": notebook, "ex8_mask.py": RIGHT["ex08_mask.py"]})
     assert scores(found) == {"06": 10, "08": 0}
-    assert "solution cell of ex06.ipynb was graded" in found["output"]
+    assert "solution cell of ex06.ipynb counts" in found["output"]
     assert "found ex8_mask.py; expected ex08_mask.py" in found["tests"][-1]["output"]
 
 
