@@ -21,7 +21,7 @@ from grader.course import COURSE_FILE, Course
 
 COPIED = (COURSE_FILE, "pyproject.toml", "constraints.txt", "LICENSE")
 # Of the grader, what learners do not run.
-INSTRUCTORS_ONLY = ("authoring", "classroom", "gradescope", "reporting", "report.py", "templates")
+INSTRUCTORS_ONLY = ("authoring", "classroom", "exports.py", "gradescope", "reporting", "report.py", "templates")
 SUITE_HELPERS = ("__init__.py", "conftest.py")  # beside the public tests, where there are any
 
 

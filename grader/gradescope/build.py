@@ -26,7 +26,7 @@ EXECUTABLE = ("setup.sh", "run_autograder")
 COPIED = (COURSE_FILE, "pyproject.toml", "constraints.txt", "LICENSE", "README.md")
 NEEDED = ("solutions", "tests/public", "tests/hidden")
 LEFT_OUT = ("wheats",)  # of the solutions: nothing is compared with them
-NOT_NEEDED = ("authoring", "classroom", "reporting", "report.py", "templates", "build.py")  # of the grader
+NOT_NEEDED = ("authoring", "classroom", "exports.py", "reporting", "report.py", "templates", "build.py")  # of the grader
 OLDEST = (1980, 1, 1, 0, 0, 0)
 
 

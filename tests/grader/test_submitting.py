@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -10,12 +11,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from grader.authoring.stubs import stub_of
-from grader.course import Course, load_course
+from grader.course import Course, CourseError, load_course
 from grader.notebook import MAX_NOTEBOOK_BYTES
 from grader.submission import MAX_FILE_BYTES, SourceFile, SubmissionError, looks_like, own_submission
-from grader.submitting import archive, pack, write
+from grader.submitting import HAND_IN, archive, pack, show, write
 from tests.grader.kits import run_in, write_kit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -252,6 +254,23 @@ def test_what_is_packed_is_what_a_grader_reads(learner: Course, tmp_path: Path):
         mine, theirs = own_submission(learner.root).file(one.file), own_submission(tmp_path / "s.zip").file(one.file)
         assert isinstance(mine, SourceFile) and isinstance(theirs, SourceFile) and mine.content == theirs.content
     assert any("ex07_attention.py is there too, with other content" in sentence for sentence in found.look_at)
+
+
+def test_where_to_hand_in_is_said_as_the_course_has_it(learner: Course, tmp_path: Path):
+    file = learner.root / "course.toml"
+    text = file.read_text()
+    found = packed(learner)
+    checksum = write(tmp_path / "s.zip", found.items)
+    for line, expected in (("", HAND_IN), ('hand_in = "Upload it to week 3."\n', "Upload it to week 3.")):
+        file.write_text(text.replace("[limits]", f"{line}\n[limits]", 1))
+        console = Console(file=io.StringIO(), width=80)
+        show(console, load_course(learner.root), found, tmp_path / "s.zip", checksum)
+        printed = console.file.getvalue()
+        assert expected in printed and f"This is the file: {tmp_path}/s.zip\n" in printed and checksum in printed
+    for wrong in ("hand_in = 3", 'hand_in = ""', 'hand_in = "two\\nlines"', "handin = 'x'"):
+        file.write_text(text.replace("[limits]", f"{wrong}\n[limits]", 1))
+        with pytest.raises(CourseError, match=r"course\.hand_?in"):
+            load_course(learner.root)
 
 
 def test_nothing_is_run(learner: Course, tmp_path: Path):
