@@ -461,6 +461,7 @@ def kit(
 
     files = make_kit(load_course(ROOT), out, torch)
     console.print(Text(f"wrote {len(files)} files to {out}"))
+    console.print(Text("Next: hand out this folder, as a zip or a repository; its README.md tells learners how to begin."))
 
 
 @app.command()

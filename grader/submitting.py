@@ -85,13 +85,15 @@ def pack(course: Course, wanted: Sequence[Exercise]) -> Pack:
             )
         if isinstance(file, SourceFile):
             found.items.append(_item(file, exercise))
-            found.look_at += [*_mistakes(course, file), *file.notes]
+            found.look_at += [*_mistakes(course, exercise, file), *file.notes]
         else:
             found.look_at.append(f"{exercise.label} is not in it: {file.message}")
     found.items.sort(key=lambda item: (item.exercise is None, item.place))
     if sum(len(item.content) for item in found.items) > MAX_ARCHIVE_BYTES:
         size = amount(sum(len(item.content) for item in found.items))
-        raise SubmissionError(f"all files together have {size}, at most {amount(MAX_ARCHIVE_BYTES)} can be handed in")
+        raise SubmissionError(
+            f"all files together have {size}, at most {amount(MAX_ARCHIVE_BYTES)} can be handed in: clear the outputs of notebooks"
+        )
     if not any(item.exercise and item.is_started for item in found.items):
         unused = [f"{place} holds no solution cell of these exercises" for place in notebooks]
         raise SubmissionError("; ".join(["there is nothing to hand in yet: no exercise is started", *unused, *found.look_at[:3]]))
@@ -224,8 +226,8 @@ def _item(file: SourceFile, exercise: Exercise) -> Item:
     return Item(place=f"exercises/{exercise.file}.py", content=file.content, exercise=exercise, unwritten=missing)
 
 
-def _mistakes(course: Course, file: SourceFile) -> list[str]:
-    """What can be told of a file without running it: that it is no Python, or needs a file that is not handed in."""
+def _mistakes(course: Course, exercise: Exercise, file: SourceFile) -> list[str]:
+    """What can be told of a file without running it: it is no Python, lacks a graded name, or needs a file that is not handed in."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -235,12 +237,26 @@ def _mistakes(course: Course, file: SourceFile) -> list[str]:
     except (ValueError, RecursionError, MemoryError) as error:
         return [f"{file.place}: not valid Python ({error or 'nested too deeply'}), so it gets no points"]
     known = {one.file for one in course.exercises} | {name.removesuffix(".py") for name in GIVEN}
-    wrong = []
+    bound = _bound(tree)
+    wrong = [f"{file.place}: {name} is not defined in it" for name in exercise.names if name not in bound and "*" not in bound]
     for node in ast.walk(tree):
         for name in _siblings(node):
             if name not in known:
                 wrong.append(f"{file.place}, line {node.lineno}: imports {name}, which is not handed in: move it into this file")
     return wrong
+
+
+def _bound(tree: ast.Module) -> set[str]:
+    """Every name that is given a value anywhere in a file; "*" for whatever a star imports."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name)
+    return names
 
 
 def _siblings(node: ast.AST) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from grader import submitting
 from grader.authoring.stubs import stub_of
 from grader.course import Course, CourseError, load_course
 from grader.notebook import MAX_NOTEBOOK_BYTES
@@ -130,6 +131,8 @@ def test_checkpoints_data_and_helpers_are_left_out_with_a_sentence(learner: Cour
         (b"-" * 100_000 + b"1", "not valid Python"),
         (b"from .helper import f\n", "line 1: imports helper, which is not handed in: move it into this file"),
         (b"def f():\n    from . import tools\n", "line 2: imports tools, which is not handed in"),
+        (b"", "exercises/ex06_repeat_kv.py: repeat_kv is not defined in it"),
+        (b"def repeat(x, n_rep):\n    return x\n", "exercises/ex06_repeat_kv.py: repeat_kv is not defined in it"),
         (b"import exercises.mine\n", "line 1: imports mine, which is not handed in"),
     ],
 )
@@ -143,8 +146,21 @@ def test_imports_that_are_fine_are_not_complained_about(learner: Course):
     source = (
         "import torch\nfrom .config import ModelConfig\nfrom .ex03_norm import RMSNorm\nfrom . import text\nimport exercises\n"
     )
-    (learner.exercises_dir / "ex06_repeat_kv.py").write_text(source)
-    assert said(learner) == ""
+    for definition in (
+        "repeat_kv = torch.tile\n",
+        "from torch import tile as repeat_kv\n",
+        "if torch:\n    def repeat_kv(): ...\n",
+    ):
+        (learner.exercises_dir / "ex06_repeat_kv.py").write_text(source + definition)
+        assert said(learner) == ""
+
+
+def test_right_code_of_many_hands_gives_no_false_alarm(course: Course):
+    for exercise in course.exercises:
+        for wheat in course.wheats_dir(exercise).glob("*.py"):
+            file = SourceFile(name=exercise.file, content=wheat.read_bytes(), place=f"{exercise.file}.py")
+            assert submitting._mistakes(course, exercise, file) == [], wheat
+            assert submitting._item(file, exercise).unwritten == (), wheat
 
 
 def test_links_are_not_followed(learner: Course, tmp_path: Path):
