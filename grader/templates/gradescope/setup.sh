@@ -21,10 +21,10 @@ if [ -z "${ATTENTION_LADDER_VENV:-}" ]; then
     apt-get update -qq
     apt-get install -y -qq make libseccomp2
     if ! find_python; then
-        apt-get install -y -qq python3.12 || apt-get install -y -qq python3.11 || true
+        apt-get install -y -qq python3.13 || apt-get install -y -qq python3.12 || apt-get install -y -qq python3.11 || true
     fi
     if ! find_python; then
-        echo "This image has no Python from 3.11 to 3.13. On Gradescope, choose the base image with Ubuntu 24.04 or newer." >&2
+        echo "This image has no Python from 3.11 to 3.13. On Gradescope, choose the base image with Ubuntu 24.04." >&2
         exit 1
     fi
     VERSION="$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
