@@ -7,6 +7,7 @@
 #   make progress                    where you stand
 #   make pretrain                    train your own model on real text (STEPS=1000: longer)
 #   make talk PROMPT="The model"     let it speak; MODEL=folder takes a Qwen3 that you downloaded
+#   make submit                      one zip to hand in (EX=06: that exercise and what it builds on)
 #   make doctor                      this machine, and how well it isolates
 #   make help                        everything
 
@@ -17,7 +18,7 @@ RUN = @LADDER_MAKE=1 $(VENV)/bin/python -m grader
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help check hint look progress doctor pretrain talk verify stubs kit grade report test lint setup setup-talk setup-instructor setup-test
+.PHONY: help check hint look progress doctor pretrain talk submit verify stubs kit grade report gradescope test lint setup setup-talk setup-instructor setup-test
 
 help: $(VENV)/.core
 	@sed -n 's/^#  *\(make .*\)/  \1/p' Makefile
@@ -42,6 +43,10 @@ pretrain: $(VENV)/.core
 talk: $(VENV)/.core $(if $(MODEL),$(VENV)/.talk)
 	$(RUN) talk $(if $(filter command,$(firstword $(origin PROMPT))),"$(PROMPT)") $(if $(MODEL),--model "$(MODEL)") $(if $(FROM),--from "$(FROM)") $(ARGS)
 
+submit: $(VENV)/.core
+	$(RUN) submit $(if $(EX),--exercises "$(EX)") $(if $(OUT),--out "$(OUT)") $(ARGS)
+
+# A learner's kit holds none of the following (grader/authoring/papers.py).
 verify: $(VENV)/.core
 	$(RUN) verify $(EX) $(ARGS)
 
@@ -57,16 +62,21 @@ grade: $(VENV)/.instructor
 report: $(VENV)/.instructor
 	$(RUN) report "$(RESULTS)" $(ARGS)
 
+gradescope: $(VENV)/.core
+	$(RUN) gradescope --out "$(OUT)" $(if $(EX),--exercises "$(EX)") $(ARGS)
+
 test: $(VENV)/.test
 	@$(VENV)/bin/python -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.test
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 
-setup: $(VENV)/.core
-setup-talk: $(VENV)/.talk
 setup-instructor: $(VENV)/.instructor
 setup-test: $(VENV)/.test
+
+# A learner's kit holds this again.
+setup: $(VENV)/.core
+setup-talk: $(VENV)/.talk
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "This course needs Python 3.11 to 3.13, and $(PYTHON) is %d.%d. Give another one: make setup PYTHON=python3.12" % v)'
@@ -82,6 +92,7 @@ $(VENV)/.talk: $(VENV)/.core
 	@$(PIP) install -q -c constraints.txt -e ".[talk]"
 	@touch $@
 
+# A learner's kit holds none of the following.
 $(VENV)/.instructor: $(VENV)/.core
 	@$(PIP) install -q -c constraints.txt -e ".[instructor]"
 	@touch $@

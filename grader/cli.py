@@ -40,6 +40,7 @@ app = typer.Typer(
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
+LEARNERS = ("check", "watch", "hint", "look", "progress", "doctor", "pretrain", "talk", "submit")  # the commands of a kit
 ExerciseArgument = Annotated[str | None, typer.Argument(metavar="EX", help="An exercise: 06, 6, ex06 or its file's name.")]
 IsolationOption = Annotated[str, typer.Option(metavar="TIER", help="Isolation tier: auto, A, B, C or D. See `doctor`.")]
 
@@ -50,6 +51,8 @@ class Stop(Exception):
 
 def run() -> NoReturn:
     """Run a command; whatever goes wrong ends in a sentence, never in a traceback of ours."""
+    if not (ROOT / "grader" / "authoring").is_dir():  # a learner's kit
+        _hide_what_learners_lack()
     code: object = 2
     try:
         code = app(standalone_mode=False)
@@ -68,6 +71,14 @@ def run() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code if isinstance(code, int) else 0)  # torch takes a tenth of a second to say goodbye
+
+
+def _hide_what_learners_lack() -> None:
+    """`--help` shows the commands that a kit can run."""
+    for one in app.registered_commands:
+        one.hidden = one.callback is None or one.callback.__name__ not in LEARNERS
+    for group in app.registered_groups:
+        group.hidden = True
 
 
 def _unexpected(error: Exception) -> int:
@@ -132,7 +143,9 @@ def check(
     from_: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="Check a folder or .zip instead of exercises/.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the result as JSON (docs/results.md).")] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the result as JSON.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also append the result to a Markdown file.")] = None,
+    started: Annotated[bool, typer.Option("--started", help="Exit code 1 only for what was started and does not pass.")] = False,
     debug: Annotated[
         str | None, typer.Option(metavar="TEST", help="Run one public example in this very process: for debuggers.")
     ] = None,
@@ -170,9 +183,22 @@ def check(
             remember(course, list(results.values()))
         if json is not None:
             _write_json(json, list(results.values()), single=exercise is not None)
+        if markdown is not None:
+            _append_markdown(markdown, course, list(results.values()))
         if any(result.status == "error" for result in results.values()):
             raise typer.Exit(2)
-        raise typer.Exit(0 if all(display.is_complete(result) for result in results.values()) else 1)
+        looked_at = [result for result in results.values() if not started or display.is_started(result)]
+        raise typer.Exit(0 if all(map(display.is_complete, looked_at)) else 1)
+
+
+def _append_markdown(path: Path, course: Course, results: list[Result]) -> None:
+    from grader.markdown import as_markdown
+
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(as_markdown(course, results) + "\n")
+    except OSError as error:
+        raise Stop(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def _write_json(path: Path, results: list[Result], *, single: bool) -> None:
@@ -299,6 +325,28 @@ def progress() -> None:
 
 
 @app.command()
+def submit(
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write it. Default: submission.zip.")] = None,
+    exercises: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Only these and what they build on, such as 06,07.")
+    ] = None,
+) -> None:
+    """Pack your exercises into one zip to hand in, and say what is in it.
+
+    Exit code 0: packed; 1: packed, but something should be looked at first; 2: nothing was packed.
+    """
+    from grader.submitting import NAME, pack, show, write
+
+    course = load_course(ROOT)
+    out = out or ROOT / NAME
+    names = [part for part in (exercises or "").replace(",", " ").split() if part]
+    found = pack(course, [course.exercise(name) for name in names] or course.exercises)
+    checksum = write(out, found.items)
+    show(console, course, found, out, checksum)
+    raise typer.Exit(1 if found.look_at else 0)
+
+
+@app.command()
 def doctor(isolation: IsolationOption = "auto") -> None:
     """Show machine, versions, device and isolation, measured by a hostile probe.
 
@@ -402,12 +450,67 @@ def stubs(
 
 
 @app.command()
-def kit(out: Annotated[Path, typer.Option(metavar="DIR", help="A new or an empty folder.")]) -> None:
+def kit(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A new or an empty folder.")],
+    torch: Annotated[
+        str, typer.Option(metavar="WORDS", help="Which torch learners install: what follows `pip install` for a CPU-only build.")
+    ] = "",
+) -> None:
     """Write the folder that a learner gets: no solutions, hidden tests or history."""
     from grader.authoring.kit import make_kit
 
-    files = make_kit(load_course(ROOT), out)
+    files = make_kit(load_course(ROOT), out, torch)
     console.print(Text(f"wrote {len(files)} files to {out}"))
+    console.print(Text("Next: hand out this folder, as a zip or a repository; its README.md tells learners how to begin."))
+
+
+@app.command()
+def gradescope(
+    out: Annotated[Path, typer.Option(metavar="ZIP", help="Where to write it.")],
+    exercises: Annotated[
+        str | None, typer.Option(metavar="LIST", help="What the assignment has, such as 06,07. Default: all.")
+    ] = None,
+    visibility: Annotated[
+        str,
+        typer.Option(metavar="WHEN", help="When students see their points: visible, after_due_date, after_published, hidden."),
+    ] = "visible",
+    leaderboard: Annotated[
+        bool, typer.Option(help="Tokens per second of the learner's own model, where 14 and 15 are right.")
+    ] = True,
+    torch: Annotated[
+        str, typer.Option(metavar="WORDS", help="Which torch is installed: what follows `pip install` for a CPU-only build.")
+    ] = "",
+    minutes: Annotated[float, typer.Option(metavar="N", min=1, max=600, help="Gradescope's limit for one run.")] = 10,
+    accept_unofficial: Annotated[
+        bool, typer.Option("--accept-unofficial", help="Give points although the sandbox there is weak (docs/gradescope.md).")
+    ] = False,
+) -> None:
+    """Write a Gradescope autograder for some exercises. It holds the answers: upload it, and give it to nobody."""
+    from grader.display import amount
+    from grader.gradescope.build import make_autograder, make_options
+
+    course = load_course(ROOT)
+    names = [part for part in (exercises or "").replace(",", " ").split() if part]
+    wanted = {course.exercise(name).number for name in names} or {one.number for one in course.exercises}
+    chosen = [one for one in course.exercises if one.number in wanted]
+    options = make_options(chosen, visibility, leaderboard=leaderboard, accept_unofficial=accept_unofficial, minutes=minutes)
+    size = make_autograder(course, out, options, torch)
+    points = amount(sum(one.points for one in chosen))
+    labels = "all exercises" if len(chosen) == len(course.exercises) else ", ".join(one.label for one in chosen)
+    console.print(Text(f"wrote {out} ({size / 1e6:.1f} MB) for {labels}: {points} points in all"))
+    if not torch:
+        console.print(
+            Text(
+                "without --torch, pip's default build of torch is installed, which on Linux carries CUDA: several GB",
+                style="yellow",
+            )
+        )
+    console.print(
+        Text(
+            f"Next, on Gradescope: a programming assignment worth {points} points; Configure Autograder, upload this file, a base image "
+            f"with Ubuntu 24.04, at least 3 GB of memory, a timeout of {minutes:g} minutes. docs/gradescope.md has all of it."
+        )
+    )
 
 
 @app.command()

@@ -47,6 +47,9 @@ FileName = Annotated[
     str, Meta(pattern=FILE_PATTERN, description='"exNN_name": two digits, then small letters, digits and underscores')
 ]
 Text = Annotated[str, Meta(pattern=r"\A\S(.{0,98}\S)?\Z", description="one line of 1 to 100 characters, no blanks around it")]
+Sentence = Annotated[
+    str, Meta(pattern=r"\A\S(.{0,298}\S)?\Z", description="one line of 1 to 300 characters, no blanks around it")
+]
 Names = Annotated[tuple[str, ...], Meta(description="a list of Python names, each once")]
 Calls = Annotated[tuple[str, ...], Meta(description='a list of dotted names such as "torch.nn.GELU", each once')]
 Prerequisites = Annotated[tuple[int, ...], Meta(description="a list of smaller exercise numbers, each once")]
@@ -135,6 +138,7 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     schema: int
     limits: Limits
     exercises: tuple[Exercise, ...]
+    hand_in: str | None = None  # where learners hand in, as a sentence
 
     def exercise(self, spec: str | int) -> Exercise:
         """The exercise meant by 6, "6", "06", "ex06", "ex06_repeat_kv" or "ex06_repeat_kv.py"."""
@@ -255,25 +259,26 @@ class _Checker:
 
     def course(self, document: dict[str, Any], root: Path) -> Course | None:
         self._unknown(document, ("course", "limits", "exercise"), "")
-        name = self._header(document)
+        name, hand_in = self._header(document)
         limits = self._limits(document.get("limits", {}), "limits", "") or {}
         exercises = self._exercises(document.get("exercise"))
         if self.problems:
             return None
-        course = Course(root=root, name=name, schema=SCHEMA, limits=Limits(**limits), exercises=exercises)
+        course = Course(root=root, name=name, schema=SCHEMA, limits=Limits(**limits), exercises=exercises, hand_in=hand_in)
         self._times(course.limits, "limits")
         for index, exercise in enumerate(exercises):
             if exercise.limits != LimitOverrides():
                 self._times(course.limits_for(exercise), f"exercise[{index}].limits ({exercise.file})")
         return msgspec.structs.replace(course, exercises=tuple(sorted(exercises, key=lambda one: one.number)))
 
-    def _header(self, document: dict[str, Any]) -> str:
+    def _header(self, document: dict[str, Any]) -> tuple[str, str | None]:
         table = self._table(document.get("course"), "course", "a table [course] with name and schema")
         if table is None:
-            return ""
-        self._unknown(table, ("name", "schema"), "course.")
+            return "", None
+        self._unknown(table, ("name", "schema", "hand_in"), "course.")
         self._value(table, "schema", Literal[SCHEMA], f"{SCHEMA}, the schema that this grader reads", "course.", "")
-        return self._value(table, "name", Text, None, "course.", "") or ""
+        hand_in = self._value(table, "hand_in", Sentence, None, "course.", "") if "hand_in" in table else None
+        return self._value(table, "name", Text, None, "course.", "") or "", hand_in
 
     def _limits(self, found: Any, where: str, file: str) -> dict[str, Any] | None:
         table = self._table(found, where + file, "a table of limits")

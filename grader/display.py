@@ -96,6 +96,11 @@ def is_complete(result: Result) -> bool:
     )
 
 
+def is_started(result: Result) -> bool:
+    """Whether there is anything of the learner's in it: no stub, and not nothing."""
+    return result.reason != "not started" and result.status != "missing"
+
+
 def score(result: Result) -> str:
     """Points in words; a kit without the grading suite counts examples."""
     if result.status != "graded":

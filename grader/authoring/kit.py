@@ -1,6 +1,7 @@
 """Owns the learner's kit: the folder that a learner gets. Runs no learner code.
 
-In it: the stubs with their lessons, the public tests and what `look` shows, the grader that a learner runs, course.toml and the papers.
+In it: the stubs with their lessons, the public tests and what `look` shows, the grader that a learner runs, course.toml and papers of its
+own (papers.py).
 Not in it: solutions, wheats, chaffs, hidden tests, what only instructors use, and the repository's history.
 """
 
@@ -10,27 +11,31 @@ import ast
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from grader.authoring.stubs import BEGIN, GIVEN, AuthoringError, given_files, stub_of
+from grader.authoring.leaks import check_nothing_leaks
+from grader.authoring.papers import check_torch, papers
+from grader.authoring.stubs import AuthoringError, given_files, stub_of
 from grader.course import COURSE_FILE, Course
 
-PAPERS = (COURSE_FILE, "Makefile", "pyproject.toml", "constraints.txt", "README.md", "LICENSE")
+COPIED = (COURSE_FILE, "pyproject.toml", "constraints.txt", "LICENSE")
 # Of the grader, what learners do not run.
-INSTRUCTORS_ONLY = ("authoring", "classroom", "reporting", "report.py", "templates")
+INSTRUCTORS_ONLY = ("authoring", "classroom", "exports.py", "gradescope", "reporting", "report.py", "templates")
 SUITE_HELPERS = ("__init__.py", "conftest.py")  # beside the public tests, where there are any
 
 
-def make_kit(course: Course, out: Path) -> list[str]:
+def make_kit(course: Course, out: Path, torch: str = "") -> list[str]:
     """Write the kit to `out`, which must be a new or an empty folder; returns the names of its files.
 
+    `torch` is what learners install first where they ask for no other: pip's words, such as "torch==2.13.0 --index-url ADDRESS".
     The kit is built beside `out` and then renamed, so `out` never holds a part of one.
     """
     out = Path(out).absolute()
     _check_out(course, out)
-    files = _files(course)
-    _check_nothing_leaks(course, files)
-    _check_imports(course, files)
+    files = _files(course) | {name: text.encode() for name, text in papers(course, check_torch(torch)).items()}
+    check_nothing_leaks(course, files)
+    check_imports(course, files)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         building = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
@@ -79,7 +84,7 @@ def _files(course: Course) -> dict[str, bytes]:
         except OSError as error:
             raise AuthoringError(f"{path}: cannot be read: {error.strerror or error}") from None
 
-    for name in PAPERS:
+    for name in COPIED:
         add(name)
     add("exercises/__init__.py")
     for name, text in given_files(course).items():
@@ -105,23 +110,7 @@ def _files(course: Course) -> dict[str, bytes]:
     return files
 
 
-def _check_nothing_leaks(course: Course, files: dict[str, bytes]) -> None:
-    """A last look: no file of the kit is a secret one, and no stub holds a marked solution."""
-    secret: dict[bytes, Path] = {}
-    for folder in (course.solutions_dir, course.root / "tests" / "hidden"):
-        for path in sorted(folder.rglob("*.py")):
-            if path.parent == course.solutions_dir and f"exercises/{path.name}" in files and path.name in GIVEN:
-                continue  # given to learners as it is
-            if content := path.read_bytes().strip():
-                secret[content] = path
-    for name, content in files.items():
-        if content.strip() in secret:
-            raise AuthoringError(f"{name} would give away {secret[content.strip()].relative_to(course.root)}")
-        if name.startswith(("exercises/", "tests/")) and BEGIN.encode() in content:
-            raise AuthoringError(f"{name} holds a line {BEGIN!r}, so it would give a solution away")
-
-
-def _check_imports(course: Course, files: dict[str, bytes]) -> None:
+def check_imports(course: Course, files: Mapping[str, bytes], what: str = "the kit") -> None:
     """The grader in the kit imports nothing, at import time, that the kit leaves out."""
     for name in files:
         if not (name.startswith("grader/") and name.endswith(".py")):
@@ -135,7 +124,7 @@ def _check_imports(course: Course, files: dict[str, bytes]) -> None:
                 file, package = f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"
                 left_out = {file, package}.isdisjoint(files)
                 if left_out and ((course.root / file).exists() or (course.root / package).exists()):
-                    raise AuthoringError(f"{name}, line {node.lineno}: imports {module}, which the kit leaves out")
+                    raise AuthoringError(f"{name}, line {node.lineno}: imports {module}, which {what} leaves out")
 
 
 def _imported(node: ast.stmt, name: str) -> list[str]:

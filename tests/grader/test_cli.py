@@ -179,7 +179,10 @@ def test_a_broken_course_file_is_told_with_its_field(learner: Path, tmp_path: Pa
     assert done.returncode == 2 and "exercise[0].points" in done.stderr and "-1" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["check", "hint", "progress", "doctor", "grade", "report", "verify", "stubs", "kit", "look"])
+COMMANDS = ("check", "hint", "progress", "doctor", "grade", "report", "verify", "stubs", "kit", "look", "submit", "gradescope")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str):
     done = run(command, "--help")
     assert done.returncode == 0 and "Usage" in done.stdout and len(done.stdout.splitlines()) > 5

@@ -12,15 +12,63 @@ from grader.authoring.stubs import AuthoringError
 from grader.course import Course, load_course
 
 SOLUTION = 'def repeat_kv(x):\n    """Doc."""\n    # BEGIN SOLUTION\n    return secret_idea(x)\n    # END SOLUTION\n'
+LONG = [
+    "    first = x.unsqueeze(3)",
+    "    then = first.expand(-1)",
+    "    return then.reshape(2)",
+]  # three lines of a right solution
 STUB = 'def repeat_kv(x):\n    """Doc."""\n    raise NotImplementedError("EX06: repeat_kv")\n'
+
+README = """# Small
+
+For instructors too.
+
+## The ladder
+
+| | exercise | you write | it teaches |
+|---|---|---|---|
+| 06 | [T](exercises/ex06_repeat_kv.md) | `repeat_kv` | sharing |
+| 07 | [Draft](exercises/ex07_draft.md) | `draft` | nothing yet |
+
+And then it talks.
+
+## For learners
+
+`make check EX=06`
+
+### What a check does
+
+It compares with solutions.
+
+## Installing
+
+Python.
+
+## For instructors
+
+Answers.
+"""
+MAKEFILE = """.PHONY: check verify setup
+TORCH ?=
+check:
+\tpython -m grader check
+
+# A learner's kit holds none of the following, for a reason.
+verify:
+\tpython -m grader verify
+
+# A learner's kit holds this again.
+setup:
+\tpip install
+"""
 
 TREE = {
     "course.toml": '[course]\nname = "Small"\nschema = 1\n[[exercise]]\nnumber = 6\nfile = "ex06_repeat_kv"\ntitle = "T"\n'
     'points = 1\nnames = ["repeat_kv"]\n',
-    "Makefile": "check:\n\tpython -m grader check\n",
+    "Makefile": MAKEFILE,
     "pyproject.toml": "[project]\n",
     "constraints.txt": "torch==2\n",
-    "README.md": "# Small\n",
+    "README.md": README,
     "LICENSE": "MIT\n",
     "exercises/__init__.py": '"""Yours."""\n',
     "exercises/config.py": "an old copy\n",
@@ -55,6 +103,8 @@ TREE = {
 }
 
 KIT = [
+    ".github/workflows/check.yml",
+    ".gitignore",
     "LICENSE",
     "Makefile",
     "README.md",
@@ -93,11 +143,14 @@ def test_a_kit_holds_what_a_learner_needs_and_nothing_else(course, tmp_path):
     assert make_kit(course, out) == files(out) == KIT
     assert (out / "exercises/ex06_repeat_kv.py").read_text() == STUB  # fresh, not the attempt that lies in exercises/
     assert (out / "exercises/config.py").read_text() == '"""Sizes."""\n'
-    assert (out / "Makefile").read_text() == TREE["Makefile"]
+    assert "check" in (out / "Makefile").read_text() and "verify" not in (out / "Makefile").read_text()
+    assert "| 06 | [T](exercises/ex06_repeat_kv.md) | 1 | `repeat_kv` | sharing |" in (out / "README.md").read_text()
+    for gone in ("Draft", "solutions", "Answers"):
+        assert gone not in (out / "README.md").read_text()
     assert load_course(out).exercises == course.exercises
     for name in KIT:
         content = (out / name).read_text()
-        for secret in ("secret_idea", "an_attempt", "wheat", "chaff", "test_hidden", "BEGIN SOLUTION"):
+        for secret in ("secret_idea", "an_attempt", "wheat", "chaff", "test_hidden", "BEGIN SOLUTION", "verify"):
             assert secret not in content
     assert os.listdir(out.parent) == ["kit"]
     assert out.stat().st_mode & 0o055 == 0o055  # others may read it
@@ -191,19 +244,35 @@ def test_a_broken_solution_gives_no_kit(course, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("tests/public/test_ex06_repeat_kv.py", TREE["tests/hidden/test_ex06_repeat_kv.py"], "give away tests/hidden"),
+        ("tests/public/conftest.py", "hidden", "give away tests/hidden"),
         ("grader/sandbox/wire.py", SOLUTION + "\n", "give away solutions/ex06_repeat_kv.py"),
         ("tests/public/conftest.py", "chaff\n", "give away solutions/chaffs/ex06_repeat_kv/tiled.py"),
         ("exercises/ex06_repeat_kv.md", "# 06\n```\n# BEGIN SOLUTION\n```\n", "would give a solution away"),
+        ("exercises/ex06_repeat_kv.md", "# 06\nAs test_hidden shows.\n", "'test_hidden', so it would give away tests/hidden"),
+        (
+            "exercises/ex06_repeat_kv.md",
+            "# 06\nEvery head has\n its own copies.\n",
+            "'Every head has its own copies.', so it would",
+        ),
+        ("exercises/ex06_repeat_kv.md", "# 06\nIs it tiled,\nall of it?\n", "give away solutions/chaffs/ex06_repeat_kv/named.py"),
+        (
+            "tests/public/test_ex06_repeat_kv.py",
+            "    " + "\n        ".join(LONG),
+            "'first = x.unsqueeze.3.' and more, so it would give",
+        ),
     ],
 )
 def test_a_secret_in_the_wrong_place_gives_no_kit(course, tmp_path, name, content, message):
-    (course.root / name).write_text(content)
+    hidden = course.root / "tests/hidden/test_ex06_repeat_kv.py"
+    hidden.write_text('def test_hidden(learner):\n    """Every head has its own\n    copies."""\n')
+    (course.root / "solutions/chaffs/ex06_repeat_kv/named.py").write_text('"""Is it tiled, all\nof it?"""\n')
+    (course.root / "solutions/wheats/ex06_repeat_kv/other.py").write_text("def repeat_kv(x):\n" + "\n".join(LONG))
+    (course.root / name).write_text(hidden.read_text() if content == "hidden" else content)
     with pytest.raises(AuthoringError, match=message):
         make_kit(course, tmp_path / "kit")
 
 
-@pytest.mark.parametrize("name", ["grader/sandbox/extra.py", "README.md"])
+@pytest.mark.parametrize("name", ["grader/sandbox/extra.py", "LICENSE"])
 def test_links_are_not_copied(course, tmp_path, name):
     (course.root / name).unlink(missing_ok=True)
     (course.root / name).symlink_to(course.root / "solutions/ex06_repeat_kv.py")
