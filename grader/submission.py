@@ -87,6 +87,19 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(found, notes=self.notes + found.notes)
         return msgspec.structs.replace(found, message="; ".join([found.message, *self.notes]))
 
+    def other(self, file_name: str, limit: int) -> bytes | Problem:
+        """The content of another file at the top or in `exercises/`, such as a notebook, of at most `limit` bytes."""
+        try:
+            with self._opened() as tree:
+                for folder in tree.folders():
+                    content = tree.read((*folder, file_name), limit)
+                    if content is not None:
+                        place = _show(_join((*folder, file_name)))
+                        return Problem(kind="unreadable", message=f"{place} {content}") if isinstance(content, str) else content
+        except _Unusable as error:
+            return Problem(kind="unreadable", message=str(error))
+        return Problem(kind="missing", message=f"there is no {_show(file_name)}")
+
     @contextmanager
     def _opened(self) -> Iterator[_Tree]:
         with ExitStack() as stack:
@@ -223,7 +236,7 @@ class _Tree(Protocol):
     def folders(self) -> list[Parts]:
         """Where a learner's files may lie, the preferred one first."""
 
-    def read(self, place: Parts) -> bytes | str | None:
+    def read(self, place: Parts, limit: int = MAX_FILE_BYTES) -> bytes | str | None:
         """The content, or a sentence on why it cannot be read, or None where nothing is."""
 
     def names(self) -> Iterator[Parts]:
@@ -314,9 +327,9 @@ class _Folder:
     def folders(self) -> list[Parts]:
         return [folder for folder in (("exercises",), ()) if folder in self._descriptors]
 
-    def read(self, place: Parts) -> bytes | str | None:
+    def read(self, place: Parts, limit: int = MAX_FILE_BYTES) -> bytes | str | None:
         try:
-            return _read_regular(place[-1], self._descriptors[place[:-1]], MAX_FILE_BYTES)
+            return _read_regular(place[-1], self._descriptors[place[:-1]], limit)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -413,7 +426,7 @@ class _Archive:
         inner: list[Parts] = [(self._top, "exercises"), (self._top,)] if self._top else []
         return [("exercises",), (), *inner]
 
-    def read(self, place: Parts) -> bytes | str | None:
+    def read(self, place: Parts, limit: int = MAX_FILE_BYTES) -> bytes | str | None:
         entry = self._entries.get(place)
         if entry is None:
             return None
@@ -428,11 +441,11 @@ class _Archive:
             return "is encrypted; hand in an archive without a password"
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             return "is compressed in an unusual way; hand in an ordinary zip"
-        if entry.file_size > MAX_FILE_BYTES:
-            return _too_large(entry.file_size, MAX_FILE_BYTES)
+        if entry.file_size > limit:
+            return _too_large(entry.file_size, limit)
         try:
             with self._zip.open(entry) as stream:
-                return stream.read(MAX_FILE_BYTES + 1)  # zipfile stops at file_size and then compares the checksum
+                return stream.read(limit + 1)  # zipfile stops at file_size and then compares the checksum
         except Exception:  # BadZipFile, zlib.error, EOFError, struct.error and more
             return "is damaged within the archive"
 

@@ -1,0 +1,393 @@
+"""`classroom grade`: the batch grader over submitted/, then nbgrader's autograde and feedback, student by student (imports nbgrader).
+
+Runs no learner code in this process. One student who cannot be graded is named and never stops the others; killed and started again, it
+does only what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from grader.course import Course, Exercise
+from grader.grading.batch import Done, Job, grade_class
+from grader.grading.result import ResultError, result_path
+from grader.notebook import MAX_NOTEBOOK_BYTES
+from grader.submission import Problem
+from grader.text import one_line
+
+from .folder import Assignment, Classroom, ClassroomError, Receipt
+from .nbgrader_api import failure, opened
+from .standing import StandingError, modules_of, result_digest, standing_of
+from .submitted import (
+    ClassroomSubmission,
+    digest_of,
+    find_notebook,
+    label_of,
+    read_stubs,
+    students_who_submitted,
+    submission_of,
+    suite_digest,
+)
+
+STAND_INS = "stand_ins"
+LISTED = 20
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a class is graded."""
+
+    jobs: int
+    isolation: str = "auto"
+    seed: int | None = None
+    students: tuple[str, ...] = ()  # only these; empty: all
+    feedback: bool = True
+    release: bool = False
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What became of one exercise over the class."""
+
+    label: str
+    written: list[str] = []  # students whose scores are in the gradebook now
+    kept: list[str] = []  # and were there already
+    waiting: dict[str, str] = {}  # handed in something that cannot be graded: the instructor decides
+    stopped: dict[str, str] = {}  # no score was written: why
+    strangers: list[str] = []  # not in the roster
+    absent: list[str] = []  # in the roster, nothing handed in
+    notes: dict[str, str] = {}  # of a student's notebook
+    unofficial: list[str] = []
+    late: list[str] = []
+    unreleased: dict[str, str] = {}  # feedback that could not be made or released
+
+
+def grade(console: Console, course: Course, classroom: Classroom, exercises: list[Exercise], options: Options) -> int:
+    """Grade, write scores and feedback; returns the exit code: 0 all graded, 1 some were stopped."""
+    classroom.settings()
+    built = {exercise.file: classroom.assignment(label_of(exercise.file)) for exercise in exercises}
+    for exercise in exercises:
+        if built[exercise.file] is None:
+            raise ClassroomError(f"{label_of(exercise.file)} is not built yet: python -m grader classroom build {exercise.label}")
+    outcomes = []
+    for exercise in exercises:
+        assignment = built[exercise.file]
+        assert assignment is not None
+        outcome = _grade_exercise(console, course, classroom, exercise, assignment, options)
+        _show(console, outcome, released=options.release)
+        outcomes.append(outcome)
+    if not any(one.written or one.kept or one.waiting or one.stopped for one in outcomes):
+        label = outcomes[0].label
+        raise ClassroomError(
+            f"nothing was handed in yet: in {classroom.root}, nbgrader collect {label} fetches what students submitted"
+        )
+    _say_next(console, classroom, outcomes, options)
+    return 1 if any(outcome.stopped or outcome.unreleased for outcome in outcomes) else 0
+
+
+def _grade_exercise(
+    console: Console, course: Course, classroom: Classroom, exercise: Exercise, assignment: Assignment, options: Options
+) -> Outcome:
+    label = label_of(exercise.file)
+    outcome = Outcome(label=label)
+    submitted = classroom.root / "submitted"
+    students = [name for name in students_who_submitted(submitted, label) if not options.students or name in options.students]
+    for name in [name for name in students if name.encode("utf-8", "replace").decode() != name]:
+        outcome.stopped[name.encode("utf-8", "replace").decode()] = "the folder's name is no valid Unicode: rename it"
+        students.remove(name)
+    stubs = read_stubs(course, exercise)
+    submissions = [submission_of(submitted, name, exercise, stubs) for name in students]
+    if submissions:
+        _run_batch(console, course, classroom, exercise, submissions, options, outcome)
+    with opened(classroom) as api:
+        with api.gradebook as gradebook:
+            roster = {student.id for student in gradebook.students}
+        outcome.strangers = sorted(set(students) - roster)
+        outcome.absent = [] if options.students else sorted(roster - set(students))
+        with Progress(
+            TextColumn(f"{label} scores"), BarColumn(), MofNCompleteColumn(), console=console, transient=True
+        ) as progress:
+            task = progress.add_task("scores", total=len(submissions))
+            for submission in submissions:
+                if submission.key not in outcome.stopped:
+                    _enter(course, classroom, api, exercise, assignment, submission, options, outcome)
+                progress.advance(task)
+    return outcome
+
+
+# ---- results --------------------------------------------------------------------------------------------------
+
+
+def _run_batch(
+    console: Console,
+    course: Course,
+    classroom: Classroom,
+    exercise: Exercise,
+    submissions: list[ClassroomSubmission],
+    options: Options,
+    outcome: Outcome,
+) -> None:
+    """Results of all submissions, with a receipt for each; whoever has none is in `outcome.stopped`."""
+    modules, suite = modules_of(course, exercise), suite_digest(course, exercise)
+    before = {one.key: digest_of(one, modules) for one in submissions}
+    job = Job(root=course.root, out=classroom.results, exercises=[exercise.file], isolation=options.isolation, seed=options.seed)
+    classroom.results.mkdir(parents=True, exist_ok=True)
+    by_key = {one.key: one for one in submissions}
+    batch = grade_class(job, submissions, min(options.jobs, len(submissions)))
+    bar = (TextColumn(f"{outcome.label} grading"), BarColumn(), MofNCompleteColumn(), TextColumn("students"))
+    try:
+        with Progress(*bar, console=console, transient=True) as progress:
+            task = progress.add_task("grading", total=len(submissions))
+            for done in batch:
+                _take(classroom, exercise, by_key[done.student], done, before[done.student], modules, suite, outcome)
+                progress.advance(task)
+    finally:
+        batch.close()
+
+
+def _take(
+    classroom: Classroom,
+    exercise: Exercise,
+    submission: ClassroomSubmission,
+    done: Done,
+    before: str,
+    modules: list[str],
+    suite: str,
+    outcome: Outcome,
+) -> None:
+    """Keep a receipt of what was graded, unless it changed meanwhile."""
+    student = submission.key
+    if done.unofficial:
+        outcome.unofficial.append(student)
+    try:
+        if digest_of(submission, modules) != before:
+            classroom.forget_receipt(student, exercise.file)
+            outcome.stopped[student] = "the submission changed while it was graded: run this again"
+            return
+        result = result_digest(result_path(classroom.results, student, exercise.file))
+        old = classroom.receipt(student, exercise.file)
+        written = old.written if old is not None and (old.submission, old.suite, old.result) == (before, suite, result) else ""
+        receipt = Receipt(submission=before, suite=suite, result=result, written=written)
+        classroom.write_receipt(student, exercise.file, receipt)
+    except (ResultError, ClassroomError) as error:
+        outcome.stopped[student] = str(error)
+
+
+# ---- gradebook and feedback -----------------------------------------------------------------------------------
+
+
+def _enter(
+    course: Course,
+    classroom: Classroom,
+    api: Any,
+    exercise: Exercise,
+    assignment: Assignment,
+    submission: ClassroomSubmission,
+    options: Options,
+    outcome: Outcome,
+) -> None:
+    """Scores and feedback of one student; whatever goes wrong stays this student's."""
+    student, label = submission.key, outcome.label
+    try:
+        standing = standing_of(classroom, student, assignment, course)
+        state = _state(classroom, api, assignment, label, submission, standing.receipt)
+        if standing.receipt.written == state and (classroom.root / "autograded" / student / label / f"{label}.ipynb").exists():
+            outcome.kept.append(student)
+        else:
+            _autograde(classroom, api, label, submission, outcome)
+            state = _state(classroom, api, assignment, label, submission, standing.receipt)
+            classroom.write_receipt(student, exercise.file, msgspec.structs.replace(standing.receipt, written=state))
+            outcome.written.append(student)
+        if isinstance(standing.file, Problem):
+            outcome.waiting[student] = standing.file.message
+        with api.gradebook as gradebook:
+            if gradebook.find_submission(label, student).total_seconds_late > 0:
+                outcome.late.append(student)
+    except (StandingError, ClassroomError) as error:
+        outcome.stopped[student] = str(error)
+        return
+    except Exception as error:  # of nbgrader or its database: the other students go on
+        outcome.stopped[student] = f"{type(error).__name__}: {error}"
+        return
+    if options.feedback:
+        problem = _give_feedback(classroom, api, label, submission, release=options.release)
+        if problem is not None:
+            outcome.unreleased[student] = problem
+
+
+def _state(
+    classroom: Classroom, api: Any, assignment: Assignment, label: str, submission: ClassroomSubmission, receipt: Receipt
+) -> str:
+    """Digest of all that an autographed notebook and its penalty were made from."""
+    from nbgrader.api import MissingEntry
+
+    with api.gradebook as gradebook:
+        due = gradebook.find_assignment(label).duedate
+        try:
+            extension = gradebook.find_submission(label, submission.key).extension
+        except MissingEntry:
+            extension = None
+    timestamp = submission.other("timestamp.txt", 1000)
+    parts = [receipt.submission, receipt.suite, receipt.result, str(due), str(extension), str(timestamp)]
+    parts += [msgspec.json.encode(assignment).decode(), classroom.settings().late]
+    for name in _notebooks(submission.path):
+        parts.append(name + hashlib.sha256((submission.path / name).read_bytes()).hexdigest())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _notebooks(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.suffix == ".ipynb" and path.is_file() and not path.is_symlink())
+
+
+def _autograde(classroom: Classroom, api: Any, label: str, submission: ClassroomSubmission, outcome: Outcome) -> None:
+    """nbgrader's autograde on one submission, or on a stand-in where its notebook cannot be used; raises `StandingError`."""
+    from nbgrader.utils import temp_attrs
+
+    student = submission.key
+    directory = "submitted"
+    note = _stand_in(classroom, label, submission)
+    if note is not None:
+        outcome.notes[student] = note
+        directory = f"{classroom.ours.name}/{STAND_INS}"
+    with temp_attrs(api.coursedir, submitted_directory=directory):
+        problem = failure(api.autograde(label, student, force=True))
+    if note is not None:
+        shutil.rmtree(classroom.ours / STAND_INS / student, ignore_errors=True)
+    if problem is not None:
+        raise StandingError(f"nbgrader could not take it: {problem}")
+
+
+def _stand_in(classroom: Classroom, label: str, submission: ClassroomSubmission) -> str | None:
+    """A copy of the submission with a notebook that nbgrader can read, and why it was needed; None where it was not."""
+    name = find_notebook(submission.path, label)
+    content = submission.other(name, MAX_NOTEBOOK_BYTES) if name is not None else Problem(kind="missing", message="no notebook")
+    broken = content.message if isinstance(content, Problem) else _notebook_problem(content)
+    if name == f"{label}.ipynb" and broken is None:
+        return None
+    folder = classroom.ours / STAND_INS / submission.key / label
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for path in sorted(submission.path.iterdir()):
+        if path.is_file() and not path.is_symlink() and path.suffix != ".ipynb" and path.stat().st_size <= MAX_NOTEBOOK_BYTES:
+            shutil.copyfile(path, folder / path.name)
+    release = classroom.root / "release" / label / f"{label}.ipynb"
+    (folder / f"{label}.ipynb").write_bytes(release.read_bytes() if broken is not None else content)  # type: ignore[arg-type]
+    if broken is None:
+        return f"the notebook is called {name}, not {label}.ipynb; it was taken for it"
+    if name is None:
+        return "there is no notebook, so nbgrader has nowhere to send feedback; the released one stands in for it"
+    return f"{name} cannot be used ({broken}); the released notebook stands in for it"
+
+
+def _notebook_problem(content: bytes) -> str | None:
+    """Why nbgrader could not read a notebook, or None."""
+    import nbformat
+
+    try:
+        notebook = nbformat.reads(content.decode("utf-8"), as_version=4)
+        json.dumps(notebook)
+        for cell in notebook.cells:
+            if cell.cell_type not in ("code", "markdown", "raw") or not isinstance(cell.metadata, dict):
+                return "a cell is of no known kind"
+    except RecursionError:
+        return "nested beyond recursion"
+    except Exception:  # JSON, Unicode, schema: nbformat raises many kinds
+        return "it is not a notebook"
+    return None
+
+
+def _give_feedback(classroom: Classroom, api: Any, label: str, submission: ClassroomSubmission, *, release: bool) -> str | None:
+    """nbgrader's feedback page, under every name that this student's nbgrader may ask for; returns what went wrong."""
+    student = submission.key
+    folder = classroom.root / "feedback" / student / label
+    page = folder / f"{label}.html"
+    autograded = classroom.root / "autograded" / student / label / f"{label}.ipynb"
+    try:
+        if not page.exists() or page.stat().st_mtime <= autograded.stat().st_mtime or _commented(classroom, page):
+            problem = failure(api.generate_feedback(label, student, force=True))
+            if problem is not None:
+                return f"nbgrader made no feedback: {problem}"
+        for name in _notebooks(submission.path):  # feedback is fetched under the name of the notebook that was submitted
+            other = folder / f"{Path(name).stem}.html"
+            if other != page:
+                shutil.copyfile(page, other)
+        if release:
+            if not (folder / "submission_secret.txt").exists():
+                return "it was not handed in through nbgrader, which cannot deliver feedback then; the page is in feedback/"
+            problem = failure(api.release_feedback(label, student))
+            if problem is not None:
+                return f"feedback was not released: {problem}"
+    except OSError as error:
+        return f"feedback could not be written: {error}"
+    return None
+
+
+def _commented(classroom: Classroom, page: Path) -> bool:
+    """Whether the gradebook changed since a page was made: comments and manual scores stand in pages."""
+    with contextlib.suppress(OSError):
+        return (classroom.root / "gradebook.db").stat().st_mtime > page.stat().st_mtime
+    return True
+
+
+# ---- what is said ---------------------------------------------------------------------------------------------
+
+
+def _show(console: Console, outcome: Outcome, *, released: bool) -> None:
+    total = len(outcome.written) + len(outcome.kept) + len(outcome.stopped)
+    kept = f", {len(outcome.kept)} of them already" if outcome.kept else ""
+    console.print(
+        Text(f"{outcome.label}  {len(outcome.written) + len(outcome.kept)} of {total} submissions in the gradebook{kept}")
+    )
+    if outcome.absent:
+        _list(console, "handed in nothing", {name: "" for name in outcome.absent})
+    if outcome.late:
+        _list(console, "late", {name: "" for name in outcome.late})
+    if outcome.strangers:
+        _list(console, "not in the roster, graded all the same", {name: "" for name in outcome.strangers})
+    if outcome.notes:
+        _list(console, "notebook", outcome.notes)
+    if outcome.unofficial:
+        what = "NOT OFFICIAL: a hostile submission could get out of this sandbox (`doctor` says how)"
+        console.print(Text(f"      {len(outcome.unofficial)} results are {what}", style="yellow"))
+    if outcome.waiting:
+        _list(console, "without a score; you decide in formgrader, under Manual Grading", outcome.waiting, "yellow")
+    if outcome.stopped:
+        _list(console, "STOPPED, no score was written", outcome.stopped, "red")
+    if outcome.unreleased:
+        _list(console, "no feedback " + ("released" if released else "made"), outcome.unreleased, "red")
+
+
+def _list(console: Console, what: str, names: dict[str, str], style: str = "") -> None:
+    if not any(names.values()):
+        some = ", ".join(one_line(name) for name in list(names)[:LISTED])
+        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+        console.print(Text(f"      {len(names)} {what}: {some}{more}", style=style))
+        return
+    console.print(Text(f"      {len(names)} {what}:", style=style))
+    for name, why in list(names.items())[:LISTED]:
+        console.print(Text(f"        {one_line(name)}: {one_line(why)}"))
+    if len(names) > LISTED:
+        console.print(Text(f"        ... and {len(names) - LISTED} more"))
+
+
+def _say_next(console: Console, classroom: Classroom, outcomes: list[Outcome], options: Options) -> None:
+    label = outcomes[0].label
+    console.print(Text("Next:"))
+    if any(outcome.stopped for outcome in outcomes):
+        console.print(Text("  mend what stopped, and run this again: it does only what is missing"))
+    console.print(Text(f"  look and comment: in {classroom.root}, jupyter lab, then Nbgrader > Formgrader"))
+    if not options.release:
+        console.print(Text(f"  give it back: python -m grader classroom grade {label[2:]} --release"))
+    else:
+        console.print(Text(f"  students: nbgrader fetch_feedback {label}"))
+    console.print(Text("  scores: python -m grader classroom export --csv scores.csv"))
+    console.print(Text(f"  report: python grader/report.py {os.path.relpath(classroom.results)}"))
