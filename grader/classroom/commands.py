@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from grader.course import Course, Exercise, load_course
 from grader.grading.result import write_atomically
@@ -144,3 +143,44 @@ def grade(
         jobs=jobs, isolation=isolation, seed=seed, students=tuple(student or ()), feedback=not no_feedback, release=release
     )
     raise typer.Exit(grade_assignments(console, course, classroom, wanted, options))
+
+
+@app.command()
+def export(
+    exercises: Exercises = None,
+    dir_: DirOption = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="A row per student, assignment and item.")] = None,
+    canvas: Annotated[
+        Path | None, typer.Option(metavar="EXPORTED", help="The gradebook that Canvas exported; a filled copy is written.")
+    ] = None,
+    canvas_out: Annotated[Path | None, typer.Option(metavar="FILE", help="The copy. Default: EXPORTED-filled.csv.")] = None,
+    canvas_column: Annotated[
+        list[str] | None, typer.Option(metavar="EX=NAME", help="Which column an exercise is: 06='Week 3 (123)'. May be repeated.")
+    ] = None,
+    moodle: Annotated[Path | None, typer.Option(metavar="FILE", help="For Moodle's grade import.")] = None,
+) -> None:
+    """Write the gradebook's scores: CSV, Canvas, Moodle. A score that is not final is left empty.
+
+    Exit code 0: written; 2: something is in the way, which is named.
+    """
+    course, classroom = _open(dir_)
+    from .export import export as export_scores
+
+    built = [one for one in course.exercises if f"ex{one.label}" in classroom.assignments()]
+    wanted = _wanted(course, exercises, built)
+    unbuilt = [one.label for one in wanted if one not in built]
+    if unbuilt or not wanted:
+        raise ClassroomError(
+            f"not built yet: {', '.join(unbuilt) or 'anything'}; python -m grader classroom build makes assignments"
+        )
+    export_scores(
+        console,
+        course,
+        classroom,
+        wanted,
+        csv=csv,
+        canvas=canvas,
+        canvas_out=canvas_out,
+        canvas_columns=canvas_column or [],
+        moodle=moodle,
+    )

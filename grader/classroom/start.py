@@ -80,7 +80,8 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 {late}"""
-STUDENTS_TEMPLATE = """# What students' nbgrader needs to fetch and submit. Put it where their Jupyter finds it, such as /etc/jupyter/nbgrader_config.py.
+STUDENTS_TEMPLATE = """# What students' nbgrader needs to fetch and submit. Their Jupyter has to find it:
+# /etc/jupyter/nbgrader_config.py is for everybody on a machine.
 c = get_config()
 c.CourseDirectory.course_id = {course_id!r}
 c.Exchange.root = {exchange!r}
