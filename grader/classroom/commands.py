@@ -13,9 +13,9 @@ from grader.course import Course, Exercise, load_course
 from grader.grading.result import write_atomically
 
 from .folder import Classroom, ClassroomError
-from .standing import ROOT
 
-REMEMBERED = Path(".ladder") / "classroom"  # within the course: the classroom that was used last
+ROOT = Path(__file__).resolve().parents[2]  # of the course
+REMEMBERED = Path(".ladder") / "classroom"  # within the course: the classroom of the last `init`
 
 app = typer.Typer(
     name="classroom",
@@ -27,7 +27,7 @@ app = typer.Typer(
 console = Console(highlight=False)
 
 Exercises = Annotated[list[str] | None, typer.Argument(metavar="[EX]...", help="Exercises: 06 08. Default: all that apply.")]
-DirOption = Annotated[Path | None, typer.Option("--dir", metavar="DIR", help="The classroom. Default: the one used last.")]
+DirOption = Annotated[Path | None, typer.Option("--dir", metavar="DIR", help="The classroom. Default: that of the last init.")]
 DueOption = Annotated[
     list[str] | None, typer.Option("--due", metavar="EX=DATE", help="Such as 06=2026-12-01T23:59+01:00; may be repeated.")
 ]
@@ -46,7 +46,6 @@ def _open(folder: Path | None) -> tuple[Course, Classroom]:
                 raise ClassroomError("which classroom? Give --dir DIR; `classroom init DIR` makes one") from None
     classroom = Classroom(folder)
     classroom.settings()
-    _remember(classroom)
     return course, classroom
 
 

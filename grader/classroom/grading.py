@@ -198,7 +198,7 @@ def _enter(
     """Scores and feedback of one student; whatever goes wrong stays this student's."""
     student, label = submission.key, outcome.label
     try:
-        standing = standing_of(classroom, student, assignment, course)
+        standing = standing_of(course, classroom, student, assignment)
         state = _state(classroom, api, assignment, label, submission, standing.receipt)
         if standing.receipt.written == state and (classroom.root / "autograded" / student / label / f"{label}.ipynb").exists():
             outcome.kept.append(student)
@@ -227,7 +227,7 @@ def _enter(
 def _state(
     classroom: Classroom, api: Any, assignment: Assignment, label: str, submission: ClassroomSubmission, receipt: Receipt
 ) -> str:
-    """Digest of all that an autographed notebook and its penalty were made from."""
+    """Digest of all that an autograded notebook and its penalty were made from."""
     from nbgrader.api import MissingEntry
 
     with api.gradebook as gradebook:

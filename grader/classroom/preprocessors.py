@@ -17,14 +17,14 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import ClearSolutions, Execute, NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Unicode
 
-from grader.course import load_course
+from grader.course import Exercise, load_course
 from grader.grading.result import Result
 from grader.notebook import SOLUTION_CELL
 from grader.submission import Problem, SourceFile
 
 from .folder import Assignment, Classroom
 from .scores import ENOUGH, CellScore, cell_scores, cell_text, clamp, points_by_category, verdict
-from .standing import ROOT, Standing, StandingError, standing_of
+from .standing import Standing, StandingError, standing_of
 
 MAX_SHOWN_SOURCE = 50_000  # characters of the graded file that a feedback page shows
 
@@ -33,6 +33,7 @@ class OurStep(NbGraderPreprocessor):
     """What the steps below share: the classroom, and whether an assignment is ours."""
 
     classroom = Unicode(help="The classroom's folder.").tag(config=True)
+    course = Unicode(help="The folder that holds course.toml.").tag(config=True)
 
     def assignment(self, resources: ResourcesDict) -> Assignment | None:
         """What was built under this name; None if it is not ours."""
@@ -145,14 +146,15 @@ class WriteScores(OurStep, Execute):
         assignment = self.assignment(resources)
         if assignment is None:
             return Execute.preprocess(self, nb, resources)
-        standing = standing_of(Classroom(Path(self.classroom)), resources["nbgrader"]["student"], assignment)
+        course = load_course(Path(self.course))
+        standing = standing_of(course, Classroom(Path(self.classroom)), resources["nbgrader"]["student"], assignment)
         cells = {cell.metadata.nbgrader.grade_id: cell for cell in nb.cells if "nbgrader" in cell.metadata}
-        write_scores(cells, assignment, standing)
+        write_scores(cells, course.exercise(assignment.exercise), assignment, standing)
         resources["ladder"] = {"unscored": _unscored(assignment, standing) | close_others(cells, assignment)}
         return nb, resources
 
 
-def write_scores(cells: dict[str, NotebookNode], assignment: Assignment, standing: Standing) -> None:
+def write_scores(cells: dict[str, NotebookNode], exercise: Exercise, assignment: Assignment, standing: Standing) -> None:
     """Write outputs and scores into a notebook's cells, by id; a `StandingError` where they do not fit the result."""
     result = standing.result
     for name, points in assignment.cells.items():
@@ -163,7 +165,6 @@ def write_scores(cells: dict[str, NotebookNode], assignment: Assignment, standin
             raise StandingError(
                 f"grade cell {name} has {cell.metadata.nbgrader.points} points, not {points}: run `classroom build`"
             )
-    exercise = load_course(ROOT).exercise(assignment.exercise)
     _show_graded_source(cells.get(SOLUTION_CELL), standing.file)
     checker = cells.get(assignment.checker)
     if isinstance(standing.file, Problem):

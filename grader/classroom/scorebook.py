@@ -109,7 +109,7 @@ def _status(
     ours = classroom.assignment(label)
     if ours is not None and (classroom.root / "submitted" / student / label).is_dir():
         try:
-            standing = standing_of(classroom, student, ours, course)
+            standing = standing_of(course, classroom, student, ours)
         except StandingError as error:
             return ("not graded" if None in scores.values() else "outdated"), str(error)
         if not standing.receipt.written:

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from grader.course import Course, Exercise, load_course
+from grader.course import Course, Exercise
 from grader.grading.result import Result, ResultError, read_result, result_path
 from grader.submission import Problem, SourceFile
 
 from .folder import Assignment, Classroom, Receipt
 from .submitted import digest_of, label_of, read_stubs, submission_of, suite_digest
-
-ROOT = Path(__file__).resolve().parents[2]  # of the course
 
 
 class StandingError(Exception):
@@ -42,9 +40,8 @@ def result_digest(path: Path) -> str:
         return ""
 
 
-def standing_of(classroom: Classroom, student: str, assignment: Assignment, course: Course | None = None) -> Standing:
+def standing_of(course: Course, classroom: Classroom, student: str, assignment: Assignment) -> Standing:
     """What may be written for this student; raises `StandingError`."""
-    course = course or load_course(ROOT)
     exercise = course.exercise(assignment.exercise)
     again = f"run `python -m grader classroom grade {exercise.label}`, which grades and then autogrades"
     try:

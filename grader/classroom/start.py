@@ -41,6 +41,7 @@ c.CourseDirectory.course_id = {course_id!r}
 c.CourseDirectory.root = {classroom!r}
 c.Exchange.root = {exchange!r}
 c.OurStep.classroom = {classroom!r}
+c.OurStep.course = {root!r}
 
 # A learner's .py file is handed in beside the notebook, and must not be replaced by the stub.
 c.Autograde.exclude_overwriting = {excluded}
