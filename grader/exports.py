@@ -70,7 +70,7 @@ def csv_file(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
 
 def moodle_file(students: Iterable[Graded], columns: Sequence[Column]) -> bytes:
     """For Moodle's grade import: map "Email address" or "ID number" to the user there, and each exercise to its grade item."""
-    head = ["Email address", "ID number", "First name", "Last name", *(column.names[0] for column in columns)]
+    head = ["Email address", "ID number", "First name", "Last name", *(column.label for column in columns)]
     rows = (
         [
             *map(text_field, (one.email, one.lms_user_id or one.id, one.first_name, one.last_name)),

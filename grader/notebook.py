@@ -102,14 +102,14 @@ def choose(file: SourceFile | Problem, notebook: str, cell: SolutionCell | Probl
     if not untouched:
         if isinstance(file, Problem) or _same(file.content, content):
             return file
-        note = f"{file.place} was graded; the solution cell of {notebook} holds something else, which was not"
+        note = f"{file.place} counts; the solution cell of {notebook} holds something else, which does not"
         return msgspec.structs.replace(file, notes=(*file.notes, note))
     name = file.name if isinstance(file, SourceFile) else ""
     if len(content) > MAX_FILE_BYTES:
         return Problem(kind="unreadable", message=f"the solution cell of {notebook} is too large: {len(content) / 1e6:.1f} MB")
     why = "is still the stub" if isinstance(file, SourceFile) else "was not handed in"
     place = f"{notebook}, solution cell"
-    notes = [f"the solution cell of {notebook} was graded; the .py file {why}"]
+    notes = [f"the solution cell of {notebook} counts; the .py file {why}"]
     if cell.copies > 1:
         notes.append(f"{notebook} holds {cell.copies} solution cells; the last one that is written counts")
     return SourceFile(name=name, content=content, place=place, notes=tuple(notes))

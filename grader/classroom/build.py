@@ -55,9 +55,7 @@ def build(
             label, points = label_of(exercise.file), collected[exercise.file]
             _check_cells(api, label, points)
             _write_source(course, classroom, exercise, points, force=force)
-            problem = failure(api.generate_assignment(label))
-            if problem is not None:
-                raise ClassroomError(f"{label}: nbgrader cannot make the assignment: {problem}")
+            before = classroom.assignment(label)
             built = Assignment(
                 exercise=exercise.file,
                 suite=suite_digest(course, exercise),
@@ -65,7 +63,11 @@ def build(
                 checker=CHECK_CELL,
                 notebook=_digest(classroom.root / "source" / label / f"{label}.ipynb"),
             )
-            classroom.write_assignment(label, built)
+            classroom.write_assignment(label, built)  # first: nbgrader's steps ask whether an assignment is ours
+            problem = failure(api.generate_assignment(label))
+            if problem is not None:
+                classroom.restore_assignment(label, before)
+                raise ClassroomError(f"{label}: nbgrader cannot make the assignment: {problem}")
             moment, notes = _set_due_date(api, exercise, dates)
             parts = ", ".join(f"{name} {amount(most)}" for name, most in points.items())
             console.print(Text(f"{label}  {amount(exercise.points)} points ({parts}), {shown(moment)}"))

@@ -87,6 +87,13 @@ class Classroom:
     def write_assignment(self, label: str, assignment: Assignment) -> None:
         _write(self.ours / "assignments" / f"{label}.json", assignment)
 
+    def restore_assignment(self, label: str, before: Assignment | None) -> None:
+        """Take back what was written, when it could not be built."""
+        if before is None:
+            (self.ours / "assignments" / f"{label}.json").unlink(missing_ok=True)
+        else:
+            self.write_assignment(label, before)
+
     def receipt(self, student: str, exercise: str) -> Receipt | None:
         """The receipt of a result; None where there is none, or a damaged one: then it is graded again."""
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import json
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ import pytest
 
 pytest.importorskip("nbgrader")
 
-from grader.classroom.scores import cell_scores
+from grader.classroom.scores import cell_scores, points_by_category
 from grader.grading.result import Result, read_result
 from tests.grader.classroom.students import ROOT, Student, nbgrader
 
@@ -147,7 +148,10 @@ def _check_release(course: Path, room: Path) -> None:
     for label, module in MODULES.items():
         folder = room / "release" / label
         assert sorted(path.name for path in folder.iterdir()) == [f"{label}.ipynb", f"{module}.py", "ladder.zip"]
-        assert (folder / f"{module}.py").read_text() == (course / "exercises" / f"{module}.py").read_text()
+        stub = (course / "exercises" / f"{module}.py").read_text()
+        assert (folder / f"{module}.py").read_text() == stub
+        cells = {cell["id"]: "".join(cell["source"]) for cell in json.loads((folder / f"{label}.ipynb").read_text())["cells"]}
+        assert cells["solution"].endswith(stub.strip()), label
         shutil.unpack_archive(folder / "ladder.zip", folder.parent / f"{label}-unpacked")
         texts = [path.read_text() for path in (folder.parent / f"{label}-unpacked").rglob("*") if path.is_file()]
         texts.append((folder / f"{label}.ipynb").read_text())
@@ -215,12 +219,16 @@ def _check_feedback(room: Path, students: list[Student]) -> None:
                 assert any(test.hint and " ".join(test.hint.split()[:4]) in page for test in hidden) or label == "ex08"
             elif student.kind == "oversized":
                 assert "is too large" in page and "decides" in page
+            if student.kind in ("right", "partial", "late"):
+                assert "holds something else" not in page
             if student.kind == "both":
-                assert f"{module}.py was graded" in page
+                assert f"{module}.py counts" in page
             if student.kind in ("cell", "renamed"):
-                assert "the solution cell of" in page
-            if student.kind == "forger":
-                assert "99.0" not in re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL)
+                assert f"the solution cell of {'my work (1)' if student.kind == 'renamed' else label}.ipynb counts" in page
+            cells = json.loads((room / "autograded" / student.kind / label / f"{label}.ipynb").read_text())["cells"]
+            ours = {cell["metadata"]["nbgrader"]["grade_id"] for cell in cells if "nbgrader" in cell["metadata"]}
+            assert ours == {"start", "solution", "check", *points_by_category(results_of(room, "right")[label].tests)}
+            assert not any(cell.get("outputs") for cell in cells if "nbgrader" not in cell["metadata"])  # nobody's own claims
     mine = (room / "feedback/right/ex06/ex06.html").read_text()
     assert "What was graded: ex06_repeat_kv.py" in mine and "No response" not in mine
 
