@@ -79,14 +79,22 @@ class RepairCells(OurStep):
                 continue
             cells.append(_ours(ours[name], _text(cell) if name in solutions else None))
             waiting.remove(name)
-        for name in waiting:  # deleted ones: after the one that came before it
-            before = list(ours)[: list(ours).index(name)]
-            places = [i for i, cell in enumerate(cells) if cell.metadata.get("nbgrader", {}).get("grade_id") in before]
-            cells.insert(max(places, default=-1) + 1, _ours(ours[name], None))
+        for name in waiting:  # deleted ones
+            cells.insert(_place_of(name, list(ours), cells), _ours(ours[name], None))
         nb.cells = cells
         nb.nbformat_minor = max(nb.nbformat_minor, 5)  # the first with ids of cells, which all have now
         nb.metadata.pop("celltoolbar", None)
         return nb, resources
+
+
+def _place_of(name: str, order: list[str], cells: list[NotebookNode]) -> int:
+    """Where a deleted cell belongs: after the one that came before it, else before the one that came after it."""
+    ids = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells]
+    before, after = order[: order.index(name)], order[order.index(name) + 1 :]
+    last = max((index for index, one in enumerate(ids) if one in before), default=None)
+    if last is not None:
+        return last + 1
+    return min((index for index, one in enumerate(ids) if one in after), default=len(cells))
 
 
 def _marks(cell: Any, points: dict[str, float], tasks: dict[str, float], solution: bool) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def clamp(value: float, most: float) -> float:
     value, most = float(value), float(most)
     if not math.isfinite(value) or not math.isfinite(most):
         raise ValueError(f"{value} of {most} points is no score")
-    return min(max(value, 0.0), most)
+    return min(max(value, 0.0), most) + 0.0  # -0.0 becomes 0.0
 
 
 # ---- words ----------------------------------------------------------------------------------------------------
