@@ -50,6 +50,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     suite: str  # digest of the test files
     result: str  # digest of the result file
     written: str = ""  # digest of all that the autograded notebook was made from; empty until it is
+    page: str = ""  # digest of all that the feedback page was made from; empty until it is
 
 
 Kind = TypeVar("Kind", Settings, Assignment, Receipt)

@@ -6,7 +6,6 @@ does only what is missing.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -42,6 +41,7 @@ from .submitted import (
 
 STAND_INS = "stand_ins"
 LISTED = 20
+WORTH_A_PROCESS = 8  # submissions: another process that grades costs as much before it begins
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,10 +142,10 @@ def _run_batch(
     job = Job(root=course.root, out=classroom.results, exercises=[exercise.file], isolation=options.isolation, seed=options.seed)
     classroom.results.mkdir(parents=True, exist_ok=True)
     by_key = {one.key: one for one in submissions}
-    batch = grade_class(job, submissions, min(options.jobs, len(submissions)))
+    batch = grade_class(job, submissions, min(options.jobs, -(-len(submissions) // WORTH_A_PROCESS)))
     bar = (TextColumn(f"{outcome.label} grading"), BarColumn(), MofNCompleteColumn(), TextColumn("students"))
     try:
-        with Progress(*bar, console=console, transient=True) as progress:
+        with Progress(*bar, console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task("grading", total=len(submissions))
             for done in batch:
                 _take(classroom, exercise, by_key[done.student], done, before[done.student], modules, suite, outcome)
@@ -175,9 +175,8 @@ def _take(
             return
         result = result_digest(result_path(classroom.results, student, exercise.file))
         old = classroom.receipt(student, exercise.file)
-        written = old.written if old is not None and (old.submission, old.suite, old.result) == (before, suite, result) else ""
-        receipt = Receipt(submission=before, suite=suite, result=result, written=written)
-        classroom.write_receipt(student, exercise.file, receipt)
+        if old is None or (old.submission, old.suite, old.result) != (before, suite, result):
+            classroom.write_receipt(student, exercise.file, Receipt(submission=before, suite=suite, result=result))
     except (ResultError, ClassroomError) as error:
         outcome.stopped[student] = str(error)
 
@@ -199,13 +198,17 @@ def _enter(
     student, label = submission.key, outcome.label
     try:
         standing = standing_of(course, classroom, student, assignment)
-        state = _state(classroom, api, assignment, label, submission, standing.receipt)
-        if standing.receipt.written == state and (classroom.root / "autograded" / student / label / f"{label}.ipynb").exists():
+        receipt, notebook = standing.receipt, _look_at_notebook(label, submission)
+        if notebook.note is not None:
+            outcome.notes[student] = notebook.note
+        state = _state(classroom, api, assignment, label, submission, receipt)
+        if receipt.written == state and (classroom.root / "autograded" / student / label / f"{label}.ipynb").exists():
             outcome.kept.append(student)
         else:
-            _autograde(classroom, api, label, submission, outcome)
-            state = _state(classroom, api, assignment, label, submission, standing.receipt)
-            classroom.write_receipt(student, exercise.file, msgspec.structs.replace(standing.receipt, written=state))
+            _autograde(classroom, api, label, submission, notebook)
+            state = _state(classroom, api, assignment, label, submission, receipt)
+            receipt = msgspec.structs.replace(receipt, written=state, page="")
+            classroom.write_receipt(student, exercise.file, receipt)
             outcome.written.append(student)
         if isinstance(standing.file, Problem):
             outcome.waiting[student] = standing.file.message
@@ -219,7 +222,10 @@ def _enter(
         outcome.stopped[student] = f"{type(error).__name__}: {error}"
         return
     if options.feedback:
-        problem = _give_feedback(classroom, api, label, submission, release=options.release)
+        try:
+            problem = _give_feedback(classroom, api, exercise, submission, receipt, release=options.release)
+        except Exception as error:  # of nbgrader
+            problem = f"{type(error).__name__}: {error}"
         if problem is not None:
             outcome.unreleased[student] = problem
 
@@ -248,44 +254,54 @@ def _notebooks(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.suffix == ".ipynb" and path.is_file() and not path.is_symlink())
 
 
-def _autograde(classroom: Classroom, api: Any, label: str, submission: ClassroomSubmission, outcome: Outcome) -> None:
+class _Notebook(msgspec.Struct, frozen=True, kw_only=True):
+    """The notebook of a submission: `content` is what stands in for it, None where it can be used as it is."""
+
+    note: str | None = None  # why something has to stand in for it
+    content: bytes | None = None  # empty: the released notebook
+
+
+def _look_at_notebook(label: str, submission: ClassroomSubmission) -> _Notebook:
+    """Whether nbgrader can use what was handed in."""
+    name = find_notebook(submission.path, label)
+    if name is None:
+        why = "there is no notebook, so nbgrader has nowhere to send feedback; the released one stands in for it"
+        return _Notebook(note=why, content=b"")
+    content = submission.other(name, MAX_NOTEBOOK_BYTES)
+    broken = content.message if isinstance(content, Problem) else _notebook_problem(content)
+    if broken is not None:
+        return _Notebook(note=f"{name} cannot be used ({broken}); the released notebook stands in for it", content=b"")
+    if name == f"{label}.ipynb":
+        return _Notebook()
+    assert isinstance(content, bytes)
+    return _Notebook(note=f"the notebook is called {name}, not {label}.ipynb; it was taken for it", content=content)
+
+
+def _autograde(classroom: Classroom, api: Any, label: str, submission: ClassroomSubmission, notebook: _Notebook) -> None:
     """nbgrader's autograde on one submission, or on a stand-in where its notebook cannot be used; raises `StandingError`."""
     from nbgrader.utils import temp_attrs
 
-    student = submission.key
-    directory = "submitted"
-    note = _stand_in(classroom, label, submission)
-    if note is not None:
-        outcome.notes[student] = note
-        directory = f"{classroom.ours.name}/{STAND_INS}"
-    with temp_attrs(api.coursedir, submitted_directory=directory):
-        problem = failure(api.autograde(label, student, force=True))
-    if note is not None:
-        shutil.rmtree(classroom.ours / STAND_INS / student, ignore_errors=True)
+    if notebook.content is None:
+        problem = failure(api.autograde(label, submission.key, force=True))
+    else:
+        _make_stand_in(classroom, label, submission, notebook.content)
+        with temp_attrs(api.coursedir, submitted_directory=f"{classroom.ours.name}/{STAND_INS}"):
+            problem = failure(api.autograde(label, submission.key, force=True))
+        shutil.rmtree(classroom.ours / STAND_INS / submission.key, ignore_errors=True)
     if problem is not None:
         raise StandingError(f"nbgrader could not take it: {problem}")
 
 
-def _stand_in(classroom: Classroom, label: str, submission: ClassroomSubmission) -> str | None:
-    """A copy of the submission with a notebook that nbgrader can read, and why it was needed; None where it was not."""
-    name = find_notebook(submission.path, label)
-    content = submission.other(name, MAX_NOTEBOOK_BYTES) if name is not None else Problem(kind="missing", message="no notebook")
-    broken = content.message if isinstance(content, Problem) else _notebook_problem(content)
-    if name == f"{label}.ipynb" and broken is None:
-        return None
+def _make_stand_in(classroom: Classroom, label: str, submission: ClassroomSubmission, notebook: bytes) -> None:
+    """A copy of the submission with a notebook that nbgrader can read; submitted/ itself is never changed."""
     folder = classroom.ours / STAND_INS / submission.key / label
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for path in sorted(submission.path.iterdir()):
         if path.is_file() and not path.is_symlink() and path.suffix != ".ipynb" and path.stat().st_size <= MAX_NOTEBOOK_BYTES:
             shutil.copyfile(path, folder / path.name)
-    release = classroom.root / "release" / label / f"{label}.ipynb"
-    (folder / f"{label}.ipynb").write_bytes(release.read_bytes() if broken is not None else content)  # type: ignore[arg-type]
-    if broken is None:
-        return f"the notebook is called {name}, not {label}.ipynb; it was taken for it"
-    if name is None:
-        return "there is no notebook, so nbgrader has nowhere to send feedback; the released one stands in for it"
-    return f"{name} cannot be used ({broken}); the released notebook stands in for it"
+    released = classroom.root / "release" / label / f"{label}.ipynb"
+    (folder / f"{label}.ipynb").write_bytes(notebook or released.read_bytes())
 
 
 def _notebook_problem(content: bytes) -> str | None:
@@ -305,21 +321,24 @@ def _notebook_problem(content: bytes) -> str | None:
     return None
 
 
-def _give_feedback(classroom: Classroom, api: Any, label: str, submission: ClassroomSubmission, *, release: bool) -> str | None:
+def _give_feedback(
+    classroom: Classroom, api: Any, exercise: Exercise, submission: ClassroomSubmission, receipt: Receipt, *, release: bool
+) -> str | None:
     """nbgrader's feedback page, under every name that this student's nbgrader may ask for; returns what went wrong."""
-    student = submission.key
+    student, label = submission.key, submission.assignment
     folder = classroom.root / "feedback" / student / label
     page = folder / f"{label}.html"
-    autograded = classroom.root / "autograded" / student / label / f"{label}.ipynb"
+    state = _page_state(api, label, student, receipt)
     try:
-        if not page.exists() or page.stat().st_mtime <= autograded.stat().st_mtime or _commented(classroom, page):
+        if not page.exists() or receipt.page != state:
             problem = failure(api.generate_feedback(label, student, force=True))
             if problem is not None:
                 return f"nbgrader made no feedback: {problem}"
-        for name in _notebooks(submission.path):  # feedback is fetched under the name of the notebook that was submitted
-            other = folder / f"{Path(name).stem}.html"
-            if other != page:
-                shutil.copyfile(page, other)
+            for name in _notebooks(submission.path):  # feedback is fetched under the name of the notebook that was submitted
+                other = folder / f"{Path(name).stem}.html"
+                if other != page:
+                    shutil.copyfile(page, other)
+            classroom.write_receipt(student, exercise.file, msgspec.structs.replace(receipt, page=state))
         if release:
             if not (folder / "submission_secret.txt").exists():
                 return "it was not handed in through nbgrader, which cannot deliver feedback then; the page is in feedback/"
@@ -331,11 +350,15 @@ def _give_feedback(classroom: Classroom, api: Any, label: str, submission: Class
     return None
 
 
-def _commented(classroom: Classroom, page: Path) -> bool:
-    """Whether the gradebook changed since a page was made: comments and manual scores stand in pages."""
-    with contextlib.suppress(OSError):
-        return (classroom.root / "gradebook.db").stat().st_mtime > page.stat().st_mtime
-    return True
+def _page_state(api: Any, label: str, student: str, receipt: Receipt) -> str:
+    """Digest of all that stands in a feedback page: scores and comments that an instructor gave, too."""
+    parts = [receipt.written]
+    with api.gradebook as gradebook:
+        for notebook in gradebook.find_submission(label, student).notebooks:
+            parts.append(f"{notebook.name} {notebook.late_submission_penalty}")
+            parts += sorted(f"{one.name} {one.auto_score} {one.manual_score} {one.extra_credit}" for one in notebook.grades)
+            parts += sorted(f"{one.name} {one.comment}" for one in notebook.comments)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 # ---- what is said ---------------------------------------------------------------------------------------------

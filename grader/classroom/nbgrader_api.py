@@ -6,6 +6,7 @@ import contextlib
 import io
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -17,13 +18,20 @@ from .folder import Classroom, ClassroomError
 TESTED = "0.9"
 
 
+SLOW_CHECKS = "rfc3987_syntax"  # jsonschema's check of one format of text, which no notebook uses; it takes seconds to import
+
+
 def _import() -> Any:
+    absent = sys.modules.setdefault(SLOW_CHECKS, None) is None  # type: ignore[arg-type] # jsonschema does without
     try:
         import nbgrader
         from nbgrader.apps.api import NbGraderAPI
         from nbgrader.apps.baseapp import NbGrader
     except ImportError as error:
         raise ClassroomError(f"nbgrader cannot be imported ({error}): `make setup-instructor` installs it") from None
+    finally:
+        if absent:
+            del sys.modules[SLOW_CHECKS]
     version = getattr(nbgrader, "__version__", "0")
     if not version.startswith(f"{TESTED}."):
         raise ClassroomError(f"nbgrader {version} is installed; the classroom works with {TESTED}.x, from 0.9.3 on")
@@ -93,13 +101,14 @@ def failure(outcome: dict[str, Any]) -> str | None:
     """Why a call of the API did not succeed, in one line; None if it did."""
     if outcome.get("success"):
         return None
-    log = [line for line in outcome.get("log", "").splitlines() if line.strip()]
+    log = [line.strip() for line in outcome.get("log", "").splitlines() if line.strip()]
     for line in reversed(log):  # the error itself comes last in a traceback
-        if line.startswith(("grader.classroom.", "StandingError")):
+        if re.match(r"([a-z_]+\.)*StandingError: ", line):
             return line.partition(": ")[2]
     errors = [line.partition("] ")[2] for line in log if line.startswith("[ERROR]") and "Traceback" not in line]
-    wanted = [line for line in errors if "There was an error processing" not in line and "Please see the" not in line]
-    return (wanted or errors or [_last_line(outcome.get("error", "")) or "no reason was given"])[-1]
+    wanted = [line for line in errors if not line.startswith(("There was an error processing", "Please see the", "Did you mean"))]
+    traced = [line for line in log if re.match(r"([A-Za-z_]+\.)*[A-Z][A-Za-z]*(Error|Exception|Exit|Entry): ", line)]
+    return (wanted or traced or [_last_line(outcome.get("error", "")) or "no reason was given"])[-1]
 
 
 def _last_line(text: str) -> str:

@@ -33,11 +33,14 @@ def modules_of(course: Course, exercise: Exercise) -> list[str]:
 
 
 def result_digest(path: Path) -> str:
-    """Of a result file; empty where there is none."""
+    """Of all that a result file says but when it was made; empty where there is none."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+        result = read_result(path)
+    except ResultError:
         return ""
+    seed = result.seed if result.status == "graded" else None  # what cannot be graded is tried again each time, with a new one
+    same = msgspec.structs.replace(result, started="", seconds=0.0, seed=seed)
+    return hashlib.sha256(msgspec.json.encode(same)).hexdigest()
 
 
 def standing_of(course: Course, classroom: Classroom, student: str, assignment: Assignment) -> Standing:

@@ -65,7 +65,7 @@ def test_a_class_from_release_to_fetched_feedback(tmp_path: Path, monkeypatch):
     for student in students:
         student.home.mkdir(parents=True)
         for label in MODULES:
-            if student.kind == "right":
+            if (student.kind, label) == ("right", "ex06"):  # each of nbgrader's own commands once; it is the same code
                 student.command("fetch_assignment", label, config=config)
             else:
                 student.exchange("fetch_assignment", label, exchange, "llm")
@@ -74,7 +74,7 @@ def test_a_class_from_release_to_fetched_feedback(tmp_path: Path, monkeypatch):
     for label, module in MODULES.items():
         for student in students:
             student.work(label, module)
-            if student.kind == "right":
+            if (student.kind, label) == ("right", "ex06"):
                 assert "Submitted as" in student.command("submit", label, config=config)
             elif (student.kind, label) != ("late", "ex08"):
                 student.exchange("submit", label, exchange, "llm")
@@ -93,7 +93,7 @@ def test_a_class_from_release_to_fetched_feedback(tmp_path: Path, monkeypatch):
     assert "STOPPED" not in said and "there is no notebook" in said and "the notebook is called my work (1).ipynb" in said
     for student in students:
         for label in MODULES:
-            if student.kind == "right":
+            if (student.kind, label) == ("right", "ex06"):
                 student.command("fetch_feedback", label, config=config)
             else:
                 student.exchange("fetch_feedback", label, exchange, "llm")
@@ -346,7 +346,7 @@ def _check_regrading(course: Path, room: Path, by_kind: dict[str, Student], exch
     # points may change after submissions, categories may not
     suite = course / "tests/hidden/test_ex06_repeat_kv.py"
     text = suite.read_text()
-    suite.write_text(text.replace('@points(1, "shape")', '@points(0.5, "shape")', 1).replace('"numerics")', '"numerics")', 1))
+    suite.write_text(text.replace('@points(1, "shape")', '@points(0.5, "shape")', 1))
     toml = (course / "course.toml").read_text()
     (course / "course.toml").write_text(toml.replace("points = 10", "points = 9.5", 1))
     said = ladder(course, "grade", "06", code=1)
@@ -355,7 +355,7 @@ def _check_regrading(course: Path, room: Path, by_kind: dict[str, Student], exch
     assert "shape 1.5" in ladder(course, "build", "06")
     assert "STOPPED" not in ladder(course, "grade", "06", "--no-feedback")
     assert _auto_scores(room)["right", "ex06", "shape"] == 1.5
-    suite.write_text(text.replace('"gradients")', '"speed")'))
+    suite.write_text(suite.read_text().replace('"gradients")', '"speed")'))
     said = ladder(course, "build", "06", code=2)
     assert "Points may change, categories may not" in said and "speed" in said
 
