@@ -6,10 +6,12 @@ does only what is missing.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,14 +115,11 @@ def _grade_exercise(
             roster = {student.id for student in gradebook.students}
         outcome.strangers = sorted(set(students) - roster)
         outcome.absent = [] if options.students else sorted(roster - set(students))
-        with Progress(
-            TextColumn(f"{label} scores"), BarColumn(), MofNCompleteColumn(), console=console, transient=True
-        ) as progress:
-            task = progress.add_task("scores", total=len(submissions))
+        with _bar(console, f"{label} scores", len(submissions)) as advance:
             for submission in submissions:
                 if submission.key not in outcome.stopped:
                     _enter(course, classroom, api, exercise, assignment, submission, options, outcome)
-                progress.advance(task)
+                advance()
     return outcome
 
 
@@ -143,13 +142,11 @@ def _run_batch(
     classroom.results.mkdir(parents=True, exist_ok=True)
     by_key = {one.key: one for one in submissions}
     batch = grade_class(job, submissions, min(options.jobs, -(-len(submissions) // WORTH_A_PROCESS)))
-    bar = (TextColumn(f"{outcome.label} grading"), BarColumn(), MofNCompleteColumn(), TextColumn("students"))
     try:
-        with Progress(*bar, console=console, transient=True, disable=not console.is_terminal) as progress:
-            task = progress.add_task("grading", total=len(submissions))
+        with _bar(console, f"{outcome.label} grading", len(submissions)) as advance:
             for done in batch:
                 _take(classroom, exercise, by_key[done.student], done, before[done.student], modules, suite, outcome)
-                progress.advance(task)
+                advance()
     finally:
         batch.close()
 
@@ -239,15 +236,22 @@ def _state(
     with api.gradebook as gradebook:
         due = gradebook.find_assignment(label).duedate
         try:
-            extension = gradebook.find_submission(label, submission.key).extension
+            entered = gradebook.find_submission(label, submission.key)
+            extension, changed = entered.extension, _changed_by_hand(entered) if entered.total_seconds_late > 0 else []
         except MissingEntry:
-            extension = None
+            extension, changed = None, []
     timestamp = submission.other("timestamp.txt", 1000)
     parts = [receipt.submission, receipt.suite, receipt.result, str(due), str(extension), str(timestamp)]
-    parts += [msgspec.json.encode(assignment).decode(), classroom.settings().late]
+    parts += [msgspec.json.encode(assignment).decode(), classroom.settings().late, *changed]
     for name in _notebooks(submission.path):
         parts.append(name + hashlib.sha256((submission.path / name).read_bytes()).hexdigest())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _changed_by_hand(submission: Any) -> list[str]:
+    """Scores that an instructor gave: a late penalty is a share of them, too."""
+    grades = (grade for notebook in submission.notebooks for grade in notebook.grades)
+    return sorted(f"{one.name} {one.manual_score} {one.extra_credit}" for one in grades if one.manual_score or one.extra_credit)
 
 
 def _notebooks(folder: Path) -> list[str]:
@@ -359,6 +363,18 @@ def _page_state(api: Any, label: str, student: str, receipt: Receipt) -> str:
             parts += sorted(f"{one.name} {one.auto_score} {one.manual_score} {one.extra_credit}" for one in notebook.grades)
             parts += sorted(f"{one.name} {one.comment}" for one in notebook.comments)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _bar(console: Console, what: str, total: int) -> Iterator[Callable[[], None]]:
+    """A progress bar in a terminal; elsewhere nothing."""
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("students"))
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)
 
 
 # ---- what is said ---------------------------------------------------------------------------------------------

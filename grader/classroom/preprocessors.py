@@ -235,12 +235,18 @@ def _unscored(assignment: Assignment, standing: Standing) -> set[str]:
 
 
 class SaveScores(SaveAutoGrades):
-    """In place of SaveAutoGrades: a cell without a score waits for the instructor, and is not a 0."""
+    """In place of SaveAutoGrades: a cell without a score waits for the instructor, and is not a 0. A score that an instructor gave
+    is to be looked at again only if the automatic one beside it has changed."""
 
     def _add_score(self, cell: NotebookNode, resources: ResourcesDict) -> None:
-        super()._add_score(cell, resources)
         name = cell.metadata["nbgrader"]["grade_id"]
-        if name in resources.get("ladder", {}).get("unscored", ()):
-            grade = self.gradebook.find_grade(name, self.notebook_id, self.assignment_id, self.student_id)
-            grade.auto_score, grade.needs_manual_grade = None, True
-            self.gradebook.db.commit()
+        grade = self.gradebook.find_grade(name, self.notebook_id, self.assignment_id, self.student_id)
+        before, flagged = grade.auto_score, grade.needs_manual_grade
+        super()._add_score(cell, resources)
+        if "ladder" not in resources:
+            return
+        if name in resources["ladder"]["unscored"]:
+            grade.auto_score, grade.needs_manual_grade = None, grade.manual_score is None
+        elif grade.manual_score is not None and grade.auto_score == before:
+            grade.needs_manual_grade = flagged
+        self.gradebook.db.commit()

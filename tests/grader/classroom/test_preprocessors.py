@@ -268,6 +268,17 @@ def test_a_cell_without_a_score_waits_for_the_instructor_and_a_manual_score_stay
         numerics, shape = (gradebook.find_grade(name, "ex06", "ex06", "ada") for name in ("numerics", "shape"))
         assert (numerics.auto_score, numerics.needs_manual_grade, numerics.score) == (None, True, 0.0)
         assert (shape.auto_score, shape.manual_score, shape.score, shape.needs_manual_grade) == (2.0, 1.25, 1.25, True)
+        shape.needs_manual_grade = False  # the instructor has looked at it
+        gradebook.db.commit()
+    for tests, flagged in ((TESTS, False), ([record("a", "shape", 2.0, "failed"), *TESTS[1:]], True)):
+        write_scores(cells, EXERCISE, BUILT, standing(*tests))
+        notebook = new_notebook(cells=list(cells.values()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            SaveScores(config=config(classroom)).preprocess(notebook, {**resources(url), "ladder": {"unscored": set()}})
+        with Gradebook(url, "llm") as gradebook:  # again only if there is something new to look at
+            shape = gradebook.find_grade("shape", "ex06", "ex06", "ada")
+            assert (shape.score, shape.needs_manual_grade) == (1.25, flagged)
     assert issubclass(SaveScores, SaveAutoGrades)
 
 
