@@ -146,7 +146,8 @@ def _forget(room: Path, label: str) -> None:
 
 def _scores(room: Path) -> dict[str, float]:
     query = """
-        SELECT student_id, sum(auto_score) FROM grade JOIN base_cell ON grade.cell_id = base_cell.id JOIN submitted_notebook ON grade.notebook_id = submitted_notebook.id
+        SELECT student_id, sum(auto_score) FROM grade
+        JOIN base_cell ON grade.cell_id = base_cell.id JOIN submitted_notebook ON grade.notebook_id = submitted_notebook.id
         JOIN submitted_assignment ON submitted_notebook.assignment_id = submitted_assignment.id
         WHERE base_cell.name != 'memory' GROUP BY student_id
     """

@@ -6,6 +6,7 @@ For every other assignment of the course each step does what nbgrader's own step
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import ClearSolutions, Execute, NbGraderPreprocessor, SaveAutoGrades
 from traitlets import Unicode
 
-from grader.course import Exercise, load_course
+from grader.course import COURSE_FILE, Course, Exercise, load_course
 from grader.grading.result import Result
 from grader.notebook import SOLUTION_CELL
 from grader.submission import Problem, SourceFile
@@ -38,6 +39,11 @@ class OurStep(NbGraderPreprocessor):
     def assignment(self, resources: ResourcesDict) -> Assignment | None:
         """What was built under this name; None if it is not ours."""
         return Classroom(Path(self.classroom)).assignment(resources["nbgrader"]["assignment"]) if self.classroom else None
+
+
+@functools.lru_cache(maxsize=4)
+def _course(root: Path, changed: int) -> Course:
+    return load_course(root)
 
 
 class KeepStubs(OurStep, ClearSolutions):
@@ -154,7 +160,7 @@ class WriteScores(OurStep, Execute):
         assignment = self.assignment(resources)
         if assignment is None:
             return Execute.preprocess(self, nb, resources)
-        course = load_course(Path(self.course))
+        course = _course(Path(self.course), (Path(self.course) / COURSE_FILE).stat().st_mtime_ns)
         standing = standing_of(course, Classroom(Path(self.classroom)), resources["nbgrader"]["student"], assignment)
         cells = {cell.metadata.nbgrader.grade_id: cell for cell in nb.cells if "nbgrader" in cell.metadata}
         write_scores(cells, course.exercise(assignment.exercise), assignment, standing)
