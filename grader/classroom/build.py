@@ -31,6 +31,7 @@ GRADER_FILES = (
     *("grading/__init__.py", "grading/grade.py", "grading/materials.py", "grading/result.py"),
     *("classroom/__init__.py", "classroom/in_notebook.py", "classroom/scores.py", "classroom/submitted.py"),
 )
+GRADER = Path(__file__).resolve().parents[1]
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of files in an archive: the same content, the same archive
 
 
@@ -150,8 +151,12 @@ def _write_source(course: Course, classroom: Classroom, exercise: Exercise, poin
     path = folder / f"{label}.ipynb"
     before = classroom.assignment(label)
     kept = classroom.ours / "before" / path.name
-    stub = read_stubs(course, exercise)[exercise.file]
-    lesson = course.lesson_path(exercise).read_text(encoding="utf-8")
+    try:
+        stub = read_stubs(course, exercise)[exercise.file]
+        lesson = course.lesson_path(exercise).read_text(encoding="utf-8")
+        archive = checker_archive(course, exercise)
+    except OSError as error:
+        raise ClassroomError(f"{error.filename or course.root}: cannot be read: {error.strerror or error}") from None
     notebook = make_notebook(exercise, lesson, stub, points).encode()
     try:
         if path.exists() and path.read_bytes() != notebook and not force:
@@ -165,7 +170,7 @@ def _write_source(course: Course, classroom: Classroom, exercise: Exercise, poin
             write_atomically(kept, path.read_bytes())
         write_atomically(path, notebook)
         write_atomically(folder / f"{exercise.file}.py", stub.encode())
-        write_atomically(folder / ARCHIVE, checker_archive(course, exercise))
+        write_atomically(folder / ARCHIVE, archive)
     except OSError as error:
         raise ClassroomError(f"{error.filename or folder}: cannot be written: {error.strerror or error}") from None
 
@@ -176,12 +181,12 @@ def _digest(path: Path) -> str:
 
 def checker_archive(course: Course, exercise: Exercise) -> bytes:
     """What the check cell needs: the public tests of one exercise and the part of the grader that runs them. No secrets."""
-    files: dict[str, bytes] = {"ladder_check.py": (course.root / "grader/classroom/kernel_side.py").read_bytes()}
+    files: dict[str, bytes] = {"ladder_check.py": (GRADER / "classroom/kernel_side.py").read_bytes()}
     files[COURSE_FILE] = (course.root / COURSE_FILE).read_bytes()
     for name in GRADER_FILES:
-        files[f"grader/{name}"] = (course.root / "grader" / name).read_bytes()
+        files[f"grader/{name}"] = (GRADER / name).read_bytes()
     for room in GRADER_ROOMS:
-        for path in sorted((course.root / "grader" / room).iterdir()):
+        for path in sorted((GRADER / room).iterdir()):
             if path.suffix in (".py", ".ini"):
                 files[f"grader/{room}/{path.name}"] = path.read_bytes()
     for name, text in given_files(course).items():

@@ -7,6 +7,7 @@ does only what is missing.
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -120,6 +121,7 @@ def _grade_exercise(
                 if submission.key not in outcome.stopped:
                     _enter(course, classroom, api, exercise, assignment, submission, options, outcome)
                 advance()
+        outcome.strangers = [name for name in outcome.strangers if name not in outcome.stopped]
     return outcome
 
 
@@ -286,11 +288,11 @@ def _autograde(classroom: Classroom, api: Any, label: str, submission: Classroom
     from nbgrader.utils import temp_attrs
 
     if notebook.content is None:
-        problem = failure(api.autograde(label, submission.key, force=True))
+        problem = failure(api.autograde(label, glob.escape(submission.key), force=True))
     else:
         _make_stand_in(classroom, label, submission, notebook.content)
         with temp_attrs(api.coursedir, submitted_directory=f"{classroom.ours.name}/{STAND_INS}"):
-            problem = failure(api.autograde(label, submission.key, force=True))
+            problem = failure(api.autograde(label, glob.escape(submission.key), force=True))
         shutil.rmtree(classroom.ours / STAND_INS / submission.key, ignore_errors=True)
     if problem is not None:
         raise StandingError(f"nbgrader could not take it: {problem}")
@@ -335,7 +337,7 @@ def _give_feedback(
     state = _page_state(api, label, student, receipt)
     try:
         if not page.exists() or receipt.page != state:
-            problem = failure(api.generate_feedback(label, student, force=True))
+            problem = failure(api.generate_feedback(label, glob.escape(student), force=True))
             if problem is not None:
                 return f"nbgrader made no feedback: {problem}"
             for name in _notebooks(submission.path):  # feedback is fetched under the name of the notebook that was submitted
@@ -346,7 +348,7 @@ def _give_feedback(
         if release:
             if not (folder / "submission_secret.txt").exists():
                 return "it was not handed in through nbgrader, which cannot deliver feedback then; the page is in feedback/"
-            problem = failure(api.release_feedback(label, student))
+            problem = failure(api.release_feedback(label, glob.escape(student)))
             if problem is not None:
                 return f"feedback was not released: {problem}"
     except OSError as error:
