@@ -17,7 +17,7 @@ RUN = @LADDER_MAKE=1 $(VENV)/bin/python -m grader
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help check hint look progress doctor pretrain talk verify stubs kit grade report test lint setup setup-talk setup-instructor setup-test
+.PHONY: help check hint look progress doctor pretrain talk verify stubs kit grade classroom report test lint setup setup-talk setup-instructor setup-test
 
 help: $(VENV)/.core
 	@sed -n 's/^#  *\(make .*\)/  \1/p' Makefile
@@ -53,6 +53,9 @@ kit: $(VENV)/.core
 
 grade: $(VENV)/.instructor
 	$(RUN) grade "$(SUBMISSIONS)" --out "$(OUT)" $(ARGS)
+
+classroom: $(VENV)/.instructor
+	$(RUN) classroom $(ARGS)
 
 report: $(VENV)/.instructor
 	$(RUN) report "$(RESULTS)" $(ARGS)

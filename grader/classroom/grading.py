@@ -7,7 +7,6 @@ does only what is missing.
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -104,9 +103,18 @@ def _grade_exercise(
     outcome = Outcome(label=label)
     submitted = classroom.root / "submitted"
     students = [name for name in students_who_submitted(submitted, label) if not options.students or name in options.students]
-    for name in [name for name in students if name.encode("utf-8", "replace").decode() != name]:
-        outcome.stopped[name.encode("utf-8", "replace").decode()] = "the folder's name is no valid Unicode: rename it"
-        students.remove(name)
+    for name in list(students):
+        shown = name.encode("utf-8", "replace").decode()
+        why = (
+            "is no valid Unicode"
+            if shown != name
+            else "holds * ? or [, which nbgrader takes for a pattern"
+            if set("*?[") & set(name)
+            else ""
+        )
+        if why:
+            outcome.stopped[shown] = f"the folder's name {why}: rename it in submitted/, and name the student so"
+            students.remove(name)
     stubs = read_stubs(course, exercise)
     submissions = [submission_of(submitted, name, exercise, stubs) for name in students]
     if submissions:
@@ -288,11 +296,11 @@ def _autograde(classroom: Classroom, api: Any, label: str, submission: Classroom
     from nbgrader.utils import temp_attrs
 
     if notebook.content is None:
-        problem = failure(api.autograde(label, glob.escape(submission.key), force=True))
+        problem = failure(api.autograde(label, submission.key, force=True))
     else:
         _make_stand_in(classroom, label, submission, notebook.content)
         with temp_attrs(api.coursedir, submitted_directory=f"{classroom.ours.name}/{STAND_INS}"):
-            problem = failure(api.autograde(label, glob.escape(submission.key), force=True))
+            problem = failure(api.autograde(label, submission.key, force=True))
         shutil.rmtree(classroom.ours / STAND_INS / submission.key, ignore_errors=True)
     if problem is not None:
         raise StandingError(f"nbgrader could not take it: {problem}")
@@ -337,7 +345,7 @@ def _give_feedback(
     state = _page_state(api, label, student, receipt)
     try:
         if not page.exists() or receipt.page != state:
-            problem = failure(api.generate_feedback(label, glob.escape(student), force=True))
+            problem = failure(api.generate_feedback(label, student, force=True))
             if problem is not None:
                 return f"nbgrader made no feedback: {problem}"
             for name in _notebooks(submission.path):  # feedback is fetched under the name of the notebook that was submitted
@@ -348,7 +356,7 @@ def _give_feedback(
         if release:
             if not (folder / "submission_secret.txt").exists():
                 return "it was not handed in through nbgrader, which cannot deliver feedback then; the page is in feedback/"
-            problem = failure(api.release_feedback(label, glob.escape(student)))
+            problem = failure(api.release_feedback(label, student))
             if problem is not None:
                 return f"feedback was not released: {problem}"
     except OSError as error:

@@ -40,7 +40,7 @@ NAMES = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_class_from_release_to_fetched_feedback(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))  # nobody's nbgrader configuration, nobody's cache
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
