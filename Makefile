@@ -18,7 +18,7 @@ RUN = @LADDER_MAKE=1 $(VENV)/bin/python -m grader
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help check hint look progress doctor pretrain talk submit verify stubs kit grade report gradescope test lint setup setup-talk setup-instructor setup-test
+.PHONY: help check hint look progress doctor pretrain talk submit verify stubs kit grade classroom report gradescope test lint setup setup-talk setup-instructor setup-test
 
 help: $(VENV)/.core
 	@sed -n 's/^#  *\(make .*\)/  \1/p' Makefile
@@ -58,6 +58,9 @@ kit: $(VENV)/.core
 
 grade: $(VENV)/.instructor
 	$(RUN) grade "$(SUBMISSIONS)" --out "$(OUT)" $(ARGS)
+
+classroom: $(VENV)/.instructor
+	$(RUN) classroom $(ARGS)
 
 report: $(VENV)/.instructor
 	$(RUN) report "$(RESULTS)" $(ARGS)

@@ -30,10 +30,10 @@ class Cost(NamedTuple):
     cpu: float
 
 
-def measure(*command: object, code: int | None = 0) -> Cost:
+def measure(*command: object, code: int | None = 0, cwd: Path = ROOT) -> Cost:
     """Run a command to its end. Orphans come to this process, so their CPU time is counted, too."""
     start = time.perf_counter()
-    process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(list(map(str, command)), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall, cpu = time.perf_counter() - start, usage.ru_utime + usage.ru_stime

@@ -12,7 +12,8 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def main() -> int:
+def run_tests(folder: Path, exercise_name: str):
+    """Run the suites of one exercise on the file in `folder`, all in this process; returns the `SuiteRun`."""
     import msgspec
     import torch
 
@@ -23,12 +24,16 @@ def main() -> int:
     from grader.suite.plugin import run_suite
 
     course = load_course(ROOT)
-    exercise = course.exercise(sys.argv[2])
+    exercise = course.exercise(exercise_name)
     materials = read_materials(course, exercise)
-    source = own_submission(Path(sys.argv[1])).file(exercise.file).content
+    source = own_submission(folder).file(exercise.file).content
     suite = make_suite(course, materials, {f"{exercise.file}.py": source}, seed=1)
     paths = {name: f"{exercise.file}/{name}" for name in suite.learner.files}
-    run = run_suite(msgspec.structs.replace(suite, debug_paths=paths, chaffs=[]), None)
+    return run_suite(msgspec.structs.replace(suite, debug_paths=paths, chaffs=[]), None)
+
+
+def main() -> int:
+    run = run_tests(Path(sys.argv[1]), sys.argv[2])
     passed = sum(test.outcome == "passed" for test in run.tests)
     print(f"{passed} of {len(run.tests)} tests passed")
     return 0

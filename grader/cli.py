@@ -49,11 +49,20 @@ class Stop(Exception):
     """Ends a command with a sentence for the user and exit code 2."""
 
 
+def _add_classroom() -> None:
+    """For instructors; a learner's kit does not hold it."""
+    with contextlib.suppress(ModuleNotFoundError):
+        from grader.classroom.commands import app as classroom
+
+        app.add_typer(classroom)
+
+
 def run() -> NoReturn:
     """Run a command; whatever goes wrong ends in a sentence, never in a traceback of ours."""
     if not (ROOT / "grader" / "authoring").is_dir():  # a learner's kit
         _hide_what_learners_lack()
     code: object = 2
+    _add_classroom()
     try:
         code = app(standalone_mode=False)
     except (CourseError, Stop) as error:
@@ -101,6 +110,7 @@ def _unexpected(error: Exception) -> int:
         "ResultError",
         "BatchError",
         "PlayingError",
+        "ClassroomError",
     )
     if type(error).__name__ in known:
         _complain(str(error))

@@ -6,6 +6,7 @@ at once.
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import keyword
 import re
@@ -55,6 +56,9 @@ Calls = Annotated[tuple[str, ...], Meta(description='a list of dotted names such
 Prerequisites = Annotated[tuple[int, ...], Meta(description="a list of smaller exercise numbers, each once")]
 DEVICES = ("cpu", "cuda")
 Devices = Annotated[tuple[str, ...], Meta(description='a list of "cpu" and "cuda"')]
+DueDate = Annotated[
+    datetime.datetime, Meta(tz=True, description="a date and time with its offset, such as 2026-12-01T23:59:00+01:00")
+]
 FeedbackPolicy = Annotated[Feedback, Meta(description='"explain", "sentence" or "verdict"')]
 
 
@@ -114,6 +118,7 @@ class Exercise(msgspec.Struct, frozen=True, kw_only=True):
     names: Names  # the graded names
     prerequisites: Prerequisites = ()
     feedback: FeedbackPolicy = "explain"
+    due: DueDate | None = None  # for classrooms; a learner's own checks know no date
     by_hand: tuple[ByHandRule, ...] = ()
     timed: tuple[TimedTest, ...] = ()
     training: Training | None = None
@@ -307,7 +312,7 @@ class _Checker:
         name = table.get("file")
         file = f" ({name})" if isinstance(name, str) and re.match(FILE_PATTERN, name) else ""
         before = len(self.problems)
-        values = self._fields(Exercise, table, f"{where}.", file, nested=("by_hand", "timed", "training", "limits"))
+        values = self._fields(Exercise, table, f"{where}.", file, nested=("by_hand", "timed", "training", "limits", "due"))
         names = values.get("names", ())
         if "file" in values and "number" in values and values["file"][2:4] != f"{values['number']:02d}":
             allowed = f'"ex{values["number"]:02d}_...", because number is {values["number"]}'
@@ -322,6 +327,8 @@ class _Checker:
             values["timed"] = self._timed(table["timed"], f"{where}.timed", file, names)
         if "training" in table:
             values["training"] = self._training(table["training"], f"{where}.training", file)
+        if "due" in table:
+            values["due"] = self._value(table, "due", DueDate, None, f"{where}.", file)
         if "limits" in table:
             values["limits"] = LimitOverrides(**(self._limits(table["limits"], f"{where}.limits", file) or {}))
         return Exercise(**values) if len(self.problems) == before else None
@@ -475,6 +482,8 @@ def _show(value: Any) -> str:
         return "a table"
     if isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
         return "a list of tables or lists"
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
     text = repr(value)
     if isinstance(value, str):
         text = '"' + text[1:-1] + '"'

@@ -66,12 +66,7 @@ def show_result(
     if result.reason == "not started":
         _show_not_started(console, course, exercise, result)
         return
-    if result.tests and all(test.outcome == "blocked" for test in result.tests):
-        _block(console, "Nothing could be checked", result.reason or result.tests[0].message or "")
-    else:
-        _print(console, _categories(result), below=1)
-        if exercise.feedback != "verdict":
-            _show_failures(console, exercise, result, everything)
+    show_findings(console, exercise, result, everything=everything)
     if result.prerequisites == "reference":
         _block(
             console,
@@ -84,6 +79,20 @@ def show_result(
     if result.output:
         _block(console, "Your code printed", result.output)
     _next_step(console, course, exercise, result)
+
+
+def show_findings(
+    console: Console, exercise: Exercise, result: Result, *, everything: bool = False, examples_only: bool = False
+) -> None:
+    """What passed, by category, and what failed (with `examples_only`, of the examples) and why; or the one reason why nothing
+    could be checked."""
+    if result.tests and all(test.outcome == "blocked" for test in result.tests):
+        _block(console, "Nothing could be checked", result.reason or result.tests[0].message or "")
+        return
+    _print(console, _categories(result), below=1)
+    if exercise.feedback != "verdict":
+        tests = [test for test in result.tests if test.visible or not examples_only]
+        _show_failures(console, exercise, tests, everything)
 
 
 def is_complete(result: Result) -> bool:
@@ -237,8 +246,8 @@ def group_failures(tests: Iterable[TestResult]) -> list[Failure]:
     return groups
 
 
-def _show_failures(console: Console, exercise: Exercise, result: Result, everything: bool) -> None:
-    groups = group_failures(result.tests)
+def _show_failures(console: Console, exercise: Exercise, tests: Sequence[TestResult], everything: bool) -> None:
+    groups = group_failures(tests)
     explain = exercise.feedback == "explain"
     for group in groups if everything else groups[:SHOWN_FAILURES]:
         title = Text(clean(group.title), style="bold").append(f"  [{group.category.replace('_', ' ')}]", style="not bold dim")

@@ -47,7 +47,7 @@ def read_hints(course: Course, exercise: Exercise) -> tuple[str, str, str]:
     sections = 0
     inside = False
     current: list[str] = []
-    for line, is_heading in _lines(text):
+    for line, is_heading in lesson_lines(text):
         if is_heading and re.match(r"#{1,2}\s", line):
             inside = re.fullmatch(r"##\s+Hints\s*", line) is not None
             sections += inside
@@ -92,7 +92,7 @@ def forget_hints(course: Course, exercise: Exercise) -> None:
     _remember(course, exercise, 0)
 
 
-def _lines(text: str) -> list[tuple[str, bool]]:
+def lesson_lines(text: str) -> list[tuple[str, bool]]:
     """The lines, and whether each may be a heading: within a fenced block, `# a comment` is code."""
     result = []
     fence = ""

@@ -465,11 +465,15 @@ OFF = (
 )
 
 
-def run_suite(suite: Suite, sandbox: Sandbox | None) -> SuiteRun:
-    """Run public and hidden tests of one exercise on one learner's package. Faults of the suite are in `problems`."""
+def run_suite(suite: Suite, sandbox: Sandbox | None, *, collect_only: bool = False) -> SuiteRun:
+    """Run public and hidden tests of one exercise on one learner's package. Faults of the suite are in `problems`.
+
+    With `collect_only` nothing runs: the tests are listed, with their points."""
     plugin = Plugin(suite, sandbox)
     options = ["-c", str(CONFIG), "--rootdir", str(suite.public.parent), "--import-mode=importlib", "--noconftest"]
     options += ["--assert=plain", "--capture=no"]
+    if collect_only:
+        options.append("--collect-only")
     if suite.debug_paths is None:  # a debugger may take all the time it needs
         options += ["-p", "pytest_timeout", f"--timeout={suite.exercise_seconds + 60:g}"]
     for name in OFF:

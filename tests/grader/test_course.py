@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.course import Course, CourseError, LimitOverrides, Limits, load_course
+from grader.course import COURSE_FILE, Course, CourseError, LimitOverrides, Limits, load_course
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -184,7 +184,7 @@ def test_a_file_never_leaves_its_folder(tmp_path, file):
         ("points = 10", "points = true", "exercise[0].points", "found true;"),
         ("points = 10", 'points = "10"', "exercise[0].points", 'found "10";'),
         ("points = 10", "", "exercise[0].points", "found nothing;"),
-        ("points = 10", "points = 2026-01-01", "exercise[0].points", "found datetime.date"),
+        ("points = 10", "points = 2026-01-01", "exercise[0].points", "found 2026-01-01"),
         ("points = 10", f"points = 0x{'f' * 5000}", "exercise[0].points", "found a number of more than 60 digits"),
         ("points = 10", "pionts = 10", "exercise[0].pionts", "did you mean points?"),
         ("points = 10", 'points = 10\n"a\\nb" = 1', 'exercise[0]."a\\nb"', "found an unknown field"),
@@ -330,3 +330,19 @@ def test_a_missing_or_unreadable_file_is_said(tmp_path):
     (tmp_path / "course.toml").mkdir()
     with pytest.raises(CourseError, match="cannot be read"):
         load_course(tmp_path)
+
+
+def test_a_due_date_has_its_offset(tmp_path):
+    text = (ROOT / COURSE_FILE).read_text()
+    for due, right in (
+        ("2030-01-02T03:04:05+02:00", True),
+        ("2030-01-02T03:04:05", False),
+        ("2030-01-02", False),
+        ('"soon"', False),
+    ):
+        (tmp_path / COURSE_FILE).write_text(text.replace("number = 6\n", f"number = 6\ndue = {due}\n"))
+        if right:
+            assert load_course(tmp_path).exercise(6).due.isoformat() == due
+        else:
+            with pytest.raises(CourseError, match=r"due \(ex06_repeat_kv\): found .* with its offset"):
+                load_course(tmp_path)
