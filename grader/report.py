@@ -10,6 +10,7 @@ cannot be read or written.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -245,6 +246,8 @@ def main(argv: Sequence[str] | None = None, program: str = "report") -> int:
         return int(leaving.code or 0)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a console without the letters of a name still gets the report
+    collected = gc.isenabled()
+    gc.disable()  # of a large class there are a million small objects, all needed to the end: to look through them costs seconds
     try:
         return run(wanted)
     except BrokenPipeError:  # `report RESULTS | head`: the reader has seen enough
@@ -252,6 +255,9 @@ def main(argv: Sequence[str] | None = None, program: str = "report") -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    finally:
+        if collected:
+            gc.enable()
 
 
 if __name__ == "__main__":

@@ -77,8 +77,8 @@ class Artist:
         svg = self._draw("histogram", values, title, text)
         return Chart(svg, title, text, ("points", f"{who}s"), [(label, str(n)) for label, n in zip(labels, counts, strict=True)])
 
-    def survival(self, title: str, steps: Sequence[Step], tries: int) -> Chart:
-        """Who has not passed yet, by days since the own first attempt."""
+    def survival(self, title: str, steps: Sequence[Step], tries: Sequence[float]) -> Chart:
+        """Who has not passed yet, by days since the own first attempt; `tries`: how long each has tried."""
         values: list[dict[str, float]] = [{"days": 0.0, "left": 1.0}]
         values += [{"days": step.time, "left": step.left} for step in steps]
         half, passed = median_time(steps), sum(step.passed for step in steps)
@@ -151,7 +151,7 @@ def _days(days: float | None) -> str:
     if days is None:
         return "-"
     if days < 1 / 24:
-        return "an hour" if days > 0 else "the first attempt"
+        return "an hour" if days > 0 else "at once"
     return f"{number(round(24 * days))} h" if days < 2 else f"{number(round(days, 1))} days"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, sqrt
 from typing import TYPE_CHECKING
 
 from grader.grading.result import Result, TestResult
@@ -60,11 +60,8 @@ class Item:
     def flags(self) -> list[Flag]:
         """The weightiest first."""
         flags = []
-        correlation = self.item_rest if self.assessed >= ENOUGH_STUDENTS else None
-        if correlation is not None and correlation < 0:
-            flags.append(Flag("negative", f"the better fail it: correlation {signed(correlation)}", URGENT))
-        elif correlation is not None and correlation < LOW_CORRELATION and (self.p or 0) <= EASY:
-            flags.append(Flag("low", f"tells nobody apart: correlation {signed(correlation)}", WORTH_A_LOOK))
+        if (unfair := self._correlation_flag()) is not None:
+            flags.append(unfair)
         if self.errors:
             flags.append(Flag("error", f"{self.errors} x grader error", URGENT))
         if self.assessed and self.passed == 0:
@@ -78,6 +75,18 @@ class Item:
         elif self.p is not None and self.p > EASY:
             flags.append(Flag("easy", f"nearly all pass: p {self.p:.2f}", MINOR))
         return sorted(flags, key=lambda flag: -flag.weight)
+
+    def _correlation_flag(self) -> Flag | None:
+        """Of a test that hardly anybody fails, only a clear sign: one unlucky student decides its correlation."""
+        r, p = self.item_rest, self.p
+        if r is None or p is None or self.assessed < ENOUGH_STUDENTS:
+            return None
+        chance = 1 / sqrt(self.assessed)  # standard error of a correlation that is 0
+        if r < -chance and (p <= EASY or r < -2 * chance):
+            return Flag("negative", f"the better fail it: r\u00a0{signed(r)}", URGENT)
+        if r < LOW_CORRELATION and p <= EASY:
+            return Flag("low", f"tells nobody apart: r\u00a0{signed(r)}", WORTH_A_LOOK)
+        return None
 
     @property
     def flag(self) -> str:

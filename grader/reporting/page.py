@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -22,7 +23,7 @@ from grader.reporting.words import LEGEND, cell, count, label, mean, number, per
 from grader.text import clean, in_order, one_line
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
-FIRST = 8  # entries of the short lists at the top
+FIRST = 6  # entries of the short lists at the top
 NAMED = 200  # names of one reason that are written out; the table of the class can be filtered for the rest
 CHANGES = 500  # rows of a regrade that are written out; the JSON has all
 
@@ -54,7 +55,8 @@ def html_page(report: Report, only: str | None = None) -> bytes:
         report=report, book=report.book, only=only, style=style, script=script, style_hash=_hash(style), script_hash=_hash(script),
         data=data, is_packed=is_packed, charts=_class_charts(report, artist) if artist else [],
         exercises=[_drawn(summary, artist) for summary in report.summaries] if artist else [],
-        waiting=_waiting(report), unofficial=_unofficial(report), legend=_legend(report), urgent=urgent, first=FIRST, numbers=_numbers(report),
+        waiting=_waiting(report), still_open=_open(report), unofficial=_unofficial(report), legend=_legend(report), urgent=urgent,
+        first=FIRST, numbers=_numbers(report),
         test_changes=by_test(report.regrade or []), changes=CHANGES, ENOUGH_STUDENTS=ENOUGH_STUDENTS, STEADY_STUDENTS=STEADY_STUDENTS,
         cell=cell, count=count, label=label, mean=mean,
     )  # fmt: skip
@@ -78,8 +80,8 @@ def _class_charts(report: Report, artist: Artist) -> list[Chart]:
 def _drawn(summary: Summary, artist: Artist) -> tuple[Summary, list[Chart]]:
     name = short(summary.exercise)
     charts = [artist.histogram(f"{name}: points", summary.histogram)]
-    if summary.survival:
-        charts.append(artist.survival(f"{name}: time to pass", summary.survival, len(summary.tries)))
+    if summary.tries:
+        charts.append(artist.survival(f"{name}: time to pass", summary.survival, [days for days, _ in summary.tries]))
     return summary, charts
 
 
@@ -95,6 +97,19 @@ def _waiting(report: Report) -> list[Group]:
     """Who is not graded, one entry for all with the same reason; errors first, for they are the instructor's to mend."""
     groups = _grouped((one.exercise, one.status, one.reason, one.student) for one in report.book.not_graded)
     return sorted(groups, key=lambda group: ("error", "missing", "not graded").index(group[1]))
+
+
+def _open(report: Report) -> list[tuple[int, str, str, str]]:
+    """(how many, status, reason, in which exercises): the same in short; what is missing needs no reason."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for one in report.book.not_graded:
+        reason = one_line(one.reason) if one.status == "error" else ""
+        counts.setdefault((one.status, reason), Counter())[short(one.exercise)] += 1
+    groups = [
+        (found.total(), status, reason, ", ".join(f"{name} {n}" for name, n in found.items()))
+        for (status, reason), found in counts.items()
+    ]
+    return sorted(groups, key=lambda group: (("error", "missing", "not graded").index(group[1]), -group[0]))
 
 
 def _unofficial(report: Report) -> list[Group]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from grader.grading.result import Result, TestResult
@@ -18,6 +19,7 @@ from grader.text import clean, one_line
 
 PACKED = 200_000  # characters from which the data is compressed
 OUTCOMES = {"passed": "p", "failed": "f", "blocked": "b", "not_assessed": "n", "error": "e"}
+NOTHING = (-1,) * 5  # no message, diagnosis, hint, picture or detail
 NOWHERE = "."  # the outcome of a test that a result does not have
 
 
@@ -26,11 +28,18 @@ class _Texts:
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
+        self.seen: dict[tuple[str, Callable[[str], str]], int] = {}  # by the text as it came, so that each is cleaned once
 
-    def number(self, text: Any) -> int:
+    def number(self, text: str | None, cleaned: Callable[[str], str] = one_line) -> int:
         """-1 for nothing."""
-        if text in (None, ""):
+        if not text:
             return -1
+        found = self.seen.get((text, cleaned))
+        if found is None:
+            found = self.seen[text, cleaned] = self.add(cleaned(text))
+        return found
+
+    def add(self, text: Any) -> int:
         return self.numbers.setdefault(text, len(self.numbers))
 
     @property
@@ -41,10 +50,7 @@ class _Texts:
 def payload(report: Report, only: str | None = None, *, details: bool = True) -> dict[str, Any]:
     """Plain data for JSON. `only`: of one student. `details`: also what is for the instructor alone."""
     book, texts, feedback = report.book, _Texts(), _Texts()
-    tests: dict[str, dict[str, TestResult]] = {exercise: {} for exercise in book.exercises}
-    for (_, exercise), result in book.results.items():
-        for test in result.tests:
-            tests[exercise].setdefault(test.id, test)
+    tests = {summary.exercise: {item.test.id: item.test for item in summary.items} for summary in report.summaries}
     risks = {one.student: [reason.words for reason in one.reasons] for one in report.at_risk}
     students = []
     for student in book.students if only is None else [only]:
@@ -93,7 +99,7 @@ def _cell(
     if share is not None:
         found["share"] = round(share, 4)
     if why is not None:
-        found["status"], found["why"] = why[0], texts.number(one_line(why[1]))
+        found["status"], found["why"] = why[0], texts.number(why[1])
     result, adjusted = book.results.get((student, exercise)), book.adjustments.get((student, exercise))
     if result is not None:
         found |= _run(result, tests, texts, feedback, details)
@@ -129,13 +135,13 @@ def _run(result: Result, tests: list[str], texts: _Texts, feedback: _Texts, deta
     if any(one >= 0 for one in said):
         found["said"] = said
     if result.status == "graded" and result.reason:
-        found["reason"] = texts.number(one_line(result.reason))
+        found["reason"] = texts.number(result.reason)
     if result.status == "graded" and not result.official:
-        found["unofficial"] = texts.number(one_line(why_not_official(result)))
+        found["unofficial"] = texts.number(why_not_official(result))
     if result.prerequisites == "reference":
         found["reference"] = 1
     if result.output:
-        found["output"] = texts.number(clean(result.output))
+        found["output"] = texts.number(result.output, clean)
     if result.seed is not None and details:
         found["seed"] = str(result.seed)  # JavaScript's numbers have 53 bits
     if result.started:
@@ -145,13 +151,13 @@ def _run(result: Result, tests: list[str], texts: _Texts, feedback: _Texts, deta
 
 def _feedback(test: TestResult, texts: _Texts, feedback: _Texts, details: bool) -> int:
     parts = (
-        texts.number(clean(test.message or "")),
-        texts.number(one_line(test.diagnosis or "")),
-        texts.number(one_line(test.hint or "")),
-        texts.number(clean(test.picture or "")),
-        texts.number(clean(test.detail or "")) if details else -1,
+        texts.number(test.message, clean),
+        texts.number(test.diagnosis),
+        texts.number(test.hint),
+        texts.number(test.picture, clean),
+        texts.number(test.detail, clean) if details else -1,
     )
-    return feedback.number(parts) if any(one >= 0 for one in parts) else -1
+    return -1 if parts == NOTHING else feedback.add(parts)
 
 
 def packed(data: dict[str, Any]) -> tuple[str, bool]:

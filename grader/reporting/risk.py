@@ -59,7 +59,7 @@ def at_risk(book: Gradebook, attempts: Mapping[Pair, Sequence[Attempt]], due: Ma
 def _low(share: float | None) -> list[Reason]:
     if share is None or share >= LOW:
         return []
-    return [Reason("low", f"{100 * share:.0f} % of the points over what is graded", 2 if share < VERY_LOW else 1)]
+    return [Reason("low", f"only {100 * share:.0f} % of the points", 2 if share < VERY_LOW else 1)]
 
 
 def _behind(book: Gradebook, student: str, reached: Sequence[str]) -> list[Reason]:
@@ -71,7 +71,7 @@ def _behind(book: Gradebook, student: str, reached: Sequence[str]) -> list[Reaso
     if len(gaps) < BEHIND:
         return []
     grave = 2 * len(gaps) >= len(reached)
-    return [Reason("behind", f"nothing in {len(gaps)} exercises that most have: {_listed(gaps)}", 2 if grave else 1)]
+    return [Reason("behind", f"nothing in {_listed(gaps)}", 2 if grave else 1)]
 
 
 def _usual_starts(book: Gradebook, attempts: Mapping[Pair, Sequence[Attempt]]) -> dict[str, datetime]:
@@ -103,17 +103,30 @@ def _late(
             late.append(exercise)
     if len(late) < 2 or len(late) < LATE_PART * tried:
         return []
-    words = "after the due date" if by_date else f"over {LATE.days} days after half of the class"
-    return [Reason("late", f"first attempt {words} in {_listed(late)}", 1)]
+    words = "after the due date" if by_date else "well after the class"
+    return [Reason("late", f"began {words}: {_listed(late)}", 1)]
 
 
 def _stalled(book: Gradebook, student: str, attempts: Mapping[Pair, Sequence[Attempt]]) -> list[Reason]:
     stuck = [one for one in book.exercises if has_stalled(attempts.get((student, one), ()))]
     if not stuck:
         return []
-    return [Reason("stalled", f"several attempts without a gain in {_listed(stuck)}", 2 if len(stuck) > 1 else 1)]
+    return [Reason("stalled", f"stuck: {_listed(stuck)}", 2 if len(stuck) > 1 else 1)]
 
 
 def _listed(exercises: Sequence[str]) -> str:
+    """`ex02, ex05-ex08`."""
     names = [short(one) for one in exercises]
-    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _number(name) == _number(runs[-1][-1]) + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    parts = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs]
+    return ", ".join(parts) if len(parts) <= 4 else f"{', '.join(parts[:3])} and more"
+
+
+def _number(name: str) -> int:
+    digits = name.removeprefix("ex")
+    return int(digits) if digits.isdigit() else -1

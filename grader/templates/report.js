@@ -53,7 +53,7 @@ function drawMatrix() {
     return row;
   });
   const body = el("tbody");
-  $("matrix").replaceChildren(el("table", {}, el("caption", {}, "Points by student and exercise. A triangle: may need help."),
+  $("matrix").replaceChildren(el("table", {}, el("caption", {}, "Points by student and exercise"),
     el("thead", {}, el("tr", {}, head("name", "Student"), heads, head("total", "Total"), head("graded", "Graded"))), body));
   order = data.students.map((_, index) => index);
   sortBy("name");
@@ -135,6 +135,9 @@ function prepareTests() {
     head.replaceChildren(button);
     button.addEventListener("click", () => sortTable($("items"), head, column));
   });
+  const last = $("items").tHead.rows[0].lastElementChild;
+  last.setAttribute("aria-sort", "ascending"); // so that the first sorting is downwards: what to look at first
+  sortTable($("items"), last, last.cellIndex);
 }
 
 function sortTable(table, head, column) {
