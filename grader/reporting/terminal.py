@@ -272,11 +272,9 @@ def _print_exercises(report: Report, console: Console) -> None:
 
 def _print_items(report: Report, console: Console, everyone: bool) -> None:
     """The tests that fewest pass, and those that the grader could not run; all of them with --all, and always in the files."""
-    _heading(
-        console,
-        "Tests: p, the share of the assessed who pass; r, the correlation with the rest"
-        + ("" if everyone else "; the hardest, and those the grader could not run"),
-    )
+    _heading(console, "Tests")
+    which = "" if everyone else "; the hardest, and those the grader could not run"
+    console.print(Text(f"p: share of the assessed who pass; r: correlation with the rest of the exercise{which}", "dim"))
     table = _table()
     table.add_column("test", ratio=1, overflow="fold")
     table.add_column("category", no_wrap=True)
