@@ -25,10 +25,10 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
 
-import msgspec
+import msgspec  # noqa: E402
 
-from grader.course import Exercise, load_course
-from grader.grading.result import Environment, Result, TestResult, result_path
+from grader.course import Exercise, load_course  # noqa: E402
+from grader.grading.result import Environment, Result, TestResult, result_path  # noqa: E402
 
 FIRST = "Ada Bo Chiara Dmitri Émile Fatima Grace Hiro Ines Jonas Kavya Lars Mei Noor Olu Priya Quentin Rosa Søren Tuğba".split()
 LAST = "Abel Birch Cantor Dijk Euler Franklin Germain Hopper Ito Jensen Kim Lovelace Mirzakhani Noether Okafor Perez".split()
@@ -178,20 +178,9 @@ class Maker:
                 )
                 if test.category in favourite and self.draw.random() < 0.6:
                     diagnosis, hint = favourite[test.category]
-            tests.append(
-                TestResult(
-                    id=test.id,
-                    title=test.title,
-                    category=test.category,
-                    outcome=outcome,
-                    visible=False,
-                    points=test.points if outcome == "passed" else 0.0,
-                    max_points=test.points,
-                    message=message,
-                    diagnosis=diagnosis,
-                    hint=hint,
-                )  # fmt: skip
-            )
+            points = test.points if outcome == "passed" else 0.0
+            given = {"id": test.id, "title": test.title, "category": test.category, "max_points": test.points, "visible": False}
+            tests.append(TestResult(**given, points=points, outcome=outcome, message=message, diagnosis=diagnosis, hint=hint))
         assessed = [test for test in tests if test.outcome != "not_assessed"]
         return Result(
             student=name, exercise=exercise.file, status="graded", official=True, tests=tests, started=f"{when:%Y-%m-%dT%H:%M:%SZ}",
