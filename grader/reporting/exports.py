@@ -62,7 +62,7 @@ def safe(text: str) -> str:
 # One row per student, exercise and test
 
 
-def test_rows(book: Gradebook) -> Iterator[tuple[Any, ...]]:
+def rows_of_tests(book: Gradebook) -> Iterator[tuple[Any, ...]]:
     """The columns of TESTS. Summed over a student's exercise, `points` and `max_points` are those of the result."""
     for student in book.students:
         for exercise in book.exercises:
@@ -93,12 +93,12 @@ def _test_cells(result: Result, test: TestResult | None) -> tuple[Any, ...]:
     )
 
 
-def tests_csv(report: Report) -> bytes:
+def csv_of_tests(report: Report) -> bytes:
     """One row per student, exercise and test."""
-    return csv_bytes(TESTS, test_rows(report.book))
+    return csv_bytes(TESTS, rows_of_tests(report.book))
 
 
-def tests_parquet(report: Report) -> bytes:
+def parquet_of_tests(report: Report) -> bytes:
     """The same table for data frames, with its types, and texts as they are."""
     try:
         import polars
@@ -108,7 +108,7 @@ def tests_parquet(report: Report) -> bytes:
     types |= {"official": polars.Boolean, "points": polars.Float64, "max_points": polars.Float64}
     for name in ("status", "exercise", "prerequisites", "category", "outcome", "student"):
         types[name] = polars.Categorical
-    rows = ((*row[:-1], None if row[-1] is None else str(row[-1])) for row in test_rows(report.book))
+    rows = ((*row[:-1], None if row[-1] is None else str(row[-1])) for row in rows_of_tests(report.book))
     table = io.BytesIO()
     polars.DataFrame(list(rows), schema=types, orient="row").write_parquet(table)
     return table.getvalue()
@@ -127,7 +127,7 @@ def item_row(item: Item) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def items_csv(report: Report) -> bytes:
+def csv_of_items(report: Report) -> bytes:
     """One row per test: how hard it is, how well it tells students apart, and what is odd about it."""
     return csv_bytes(ITEMS, map(item_row, report.items))
 
@@ -332,5 +332,5 @@ def _student(report: Report, student: str) -> dict[str, Any]:
 
 
 WRITERS: dict[str, Callable[[Report], bytes]] = {
-    "csv": tests_csv, "items": items_csv, "parquet": tests_parquet, "json": report_json, "moodle": moodle_csv
+    "csv": csv_of_tests, "items": csv_of_items, "parquet": parquet_of_tests, "json": report_json, "moodle": moodle_csv
 }  # fmt: skip

@@ -155,7 +155,9 @@ def test_a_students_page_shows_every_test_its_feedback_and_its_history(opened):
     opened.page.wait_for_selector("#student:not([hidden])")
     student = opened.page.locator("#student")
     assert student.locator("h3").count() == 4
-    tests = opened.page.evaluate("data.students[2].cells.reduce((sum, cell) => sum + (cell.outcomes || '').replaceAll('.', '').length, 0)")
+    tests = opened.page.evaluate(
+        "data.students[2].cells.reduce((sum, cell) => sum + (cell.outcomes || '').replaceAll('.', '').length, 0)"
+    )
     assert student.locator("table.tests tbody tr").count() == tests > 80
     assert student.get_by_text("looks like").count() > 0 and student.get_by_text("differs in").count() > 0
     assert "attempts" in student.inner_text()
