@@ -34,7 +34,8 @@ FIRST = "Ada Bo Chiara Dmitri Émile Fatima Grace Hiro Ines Jonas Kavya Lars Mei
 LAST = "Abel Birch Cantor Dijk Euler Franklin Germain Hopper Ito Jensen Kim Lovelace Mirzakhani Noether Okafor Perez".split()
 BUSY = {"A": 0.02, "B": 0.3}  # how often a verdict on speed stays open, by the isolation that tells the two hosts apart
 OPENED = datetime(2026, 3, 2, 9, tzinfo=UTC)  # the first exercise; the next ones follow a week apart
-ENOUGH_ATTEMPTS = 6
+STUCK_ATTEMPTS = 6  # of the students at risk
+DILIGENT = 0.4  # how often one of the others tries until all is right
 
 
 @dataclass(frozen=True)
@@ -138,11 +139,15 @@ class Maker:
     def _attempts(self, name: str, exercise: Exercise, ability: float, late: float, weak: bool) -> list[Result]:
         plan = blueprints(exercise.file, self.tests)
         chance = [self._chance(exercise, test, ability) for test in plan]
-        passes = [self.draw.random() < one for one in chance]
+        diligent = not weak and self.draw.random() < DILIGENT
+        passes = [
+            self.draw.random() < one or (diligent and not self._is_unfair(exercise, test))
+            for one, test in zip(chance, plan, strict=True)
+        ]
         known = mistakes(exercise.file)
         favourite = {category: self.draw.choice(one) for category, one in known.items()}
         when = OPENED + timedelta(days=7 * (exercise.number - 1) + late * self.draw.uniform(0.8, 1.2))
-        count = ENOUGH_ATTEMPTS if weak else 1 + min(5, int(self.draw.expovariate(0.9)))
+        count = STUCK_ATTEMPTS if weak else 1 + min(5, int(self.draw.expovariate(0.9)))
         made = []
         for attempt in range(count if self.attempts else 1):
             left = (
@@ -156,9 +161,12 @@ class Maker:
         return made
 
     def _chance(self, exercise: Exercise, test: Blueprint, ability: float) -> float:
-        if test.id == self.made.planted.unfair_test and exercise.file == self.made.planted.unfair_exercise:
+        if self._is_unfair(exercise, test):
             return 0.45 - 0.2 * math.tanh(ability)  # asks for something that only a wrong solution does
         return 1 / (1 + math.exp(-test.slope * (ability - test.difficulty)))
+
+    def _is_unfair(self, exercise: Exercise, test: Blueprint) -> bool:
+        return (exercise.file, test.id) == (self.made.planted.unfair_exercise, self.made.planted.unfair_test)
 
     def _graded(self, name, exercise, plan, passes, favourite, when) -> Result:  # type: ignore[no-untyped-def]
         crashed = self.draw.random() < 0.01
@@ -276,7 +284,8 @@ def write_class(
 def measure(command: list[str]) -> tuple[float, float, int]:
     """(wall seconds, CPU seconds, peak memory in MiB) of one command."""
     started = time.perf_counter()
-    child = os.spawnv(os.P_NOWAIT, command[0], command)
+    quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+    child = os.posix_spawn(command[0], command, os.environ, file_actions=quiet)
     _, status, usage = os.wait4(child, 0)
     if status:
         sys.exit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")

@@ -81,11 +81,13 @@ class Artist:
         """Who has not passed yet, by days since the own first attempt; `tries`: how long each has tried."""
         values: list[dict[str, float]] = [{"days": 0.0, "left": 1.0}]
         values += [{"days": step.time, "left": step.left} for step in steps]
+        values.append({"days": max(tries), "left": values[-1]["left"]})  # the last who is still trying
         half, passed = median_time(steps), sum(step.passed for step in steps)
-        text = f"{passed} of {tries} who tried have passed; "
-        text += (
-            f"half had within {_days(half)} of their first attempt." if half is not None else "half have not been reached yet."
-        )
+        text = f"{passed} of {len(tries)} who tried have passed; "
+        if half is None:
+            text += "when half will have cannot be estimated yet."
+        else:
+            text += f"half are estimated to pass {f'within {_days(half)}' if half > 0 else 'at the first attempt'}."
         svg = self._draw("survival", values, title, text)
         rows = [(_days(step.time), percent(step.left)) for step in _thinned(steps)]
         return Chart(svg, title, text, ("since the first attempt", "have not passed"), rows)
@@ -141,7 +143,7 @@ class Artist:
 
     def _area(self) -> Any:
         alt = self.altair
-        x = alt.X("day:T", title=None, axis=alt.Axis(grid=False, format="%-d %b", tickCount=6))
+        x = alt.X("day:T", title=None, scale=alt.Scale(type="utc"), axis=alt.Axis(grid=False, format="%-d %b", tickCount=6))
         y = alt.Y("share:Q", title="of all points", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%", tickCount=3))
         area = alt.Chart(alt.Data(values=[])).mark_area(color=MARK, opacity=0.25, line={"color": MARK}, interpolate="step-after")
         return area.encode(x=x, y=y).properties(width=420, height=110)

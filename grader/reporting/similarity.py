@@ -20,7 +20,7 @@ from grader.reporting.gradebook import ReportError
 
 GRAM = 30  # characters of normalized code in a row that have to be equal
 WINDOW = 8  # of winnowing: a match of GRAM + WINDOW - 1 characters is always seen
-LEAST_SHARE = 0.4  # of the smaller file that has to be found in the other
+LEAST_SHARE = 0.5  # of the smaller file that has to be found in the other
 LEAST_CHARACTERS = 120  # of normalized code that have to match: three equal lines are chance
 COMMON_PART, COMMON_LEAST = 0.1, 5  # what more students share is how the exercise is solved
 IN_A_ROW = 3  # statements that have to follow each other in both files to be marked

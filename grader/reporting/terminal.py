@@ -22,7 +22,7 @@ from grader.text import in_order, one_line, shorten
 
 MANY_STUDENTS = 60  # above, unless all is asked for: no matrix, and the lists are cut
 MANY_NAMES = 8  # in one row of a list that is cut
-MANY_ROWS = 30  # of a list that is cut
+MANY_ROWS = 12  # of a list that is cut
 HARDEST = 4  # tests of an exercise that are shown
 MANY_DIAGNOSES = 3
 FIRST = 10  # students and tests to look at that are shown

@@ -11,7 +11,7 @@ import pytest
 
 from grader.grading.result import write_result
 from grader.reporting.classroom import Classroom, Person
-from grader.reporting.exports import ITEMS, canvas_csv, csv_bytes, csv_of_items, moodle_csv, report_json, safe, parquet_of_tests
+from grader.reporting.exports import ITEMS, canvas_csv, csv_bytes, csv_of_items, moodle_csv, parquet_of_tests, report_json, safe
 from grader.reporting.gradebook import ReportError, read_gradebook
 from grader.reporting.summary import Report
 

@@ -10,6 +10,8 @@ from rich.console import Console
 from bench.classes import Planted, write_class
 from grader import report
 from grader.reporting.attempts import are_known
+from grader.reporting.charts import Artist
+from grader.reporting.statistics import survival
 from grader.reporting.summary import Report
 
 from .made import show
@@ -94,6 +96,15 @@ def test_time_to_pass_is_told_where_attempts_are_known(made, found):
         assert len(summary.tries) == sum(any(run.when for run in mine) for mine in runs)
         assert sum(step.passed for step in summary.survival) == sum(passed for _, passed in summary.tries)
     assert all(not summary.tries for summary in read(made[0]).summaries)
+
+
+def test_the_chart_of_the_time_to_pass_says_in_words_what_the_estimate_says():
+    early = Artist().survival("ex01", survival([0.5, 3.0, 4.0], [True, False, False]), [0.5, 3.0, 4.0])
+    assert early.text == "1 of 3 who tried have passed; when half will have cannot be estimated yet."
+    everybody = Artist().survival("ex01", survival([0.0, 1.5, 4.0], [True] * 3), [0.0, 1.5, 4.0])
+    assert everybody.text == "3 of 3 who tried have passed; half are estimated to pass within 36 h."
+    assert everybody.rows == [("at once", "67 %"), ("36 h", "33 %"), ("4 days", "0 %")]
+    assert "<desc" in everybody.svg and "var(--mark)" in everybody.svg and "#0" not in everybody.svg
 
 
 def test_the_terminal_says_the_same(made):

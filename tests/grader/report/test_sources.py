@@ -174,7 +174,9 @@ def made_gradebook(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("course") / "gradebook.db"
     sqlalchemy = pytest.importorskip("sqlalchemy")
     engine = sqlalchemy.create_engine(f"sqlite:///{path}")
-    api.Base.metadata.create_all(engine)  # the tables that `Gradebook` makes; it would start another program to note their version
+    api.Base.metadata.create_all(
+        engine
+    )  # the tables that `Gradebook` makes; it would start another program to note their version
     engine.dispose()
     book = api.Gradebook(f"sqlite:///{path}")
     with book:
