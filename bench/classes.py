@@ -162,7 +162,7 @@ class Maker:
 
     def _chance(self, exercise: Exercise, test: Blueprint, ability: float) -> float:
         if self._is_unfair(exercise, test):
-            return 0.45 - 0.2 * math.tanh(ability)  # asks for something that only a wrong solution does
+            return 0.5 - 0.4 * math.tanh(ability)  # asks for something that only a wrong solution does
         return 1 / (1 + math.exp(-test.slope * (ability - test.difficulty)))
 
     def _is_unfair(self, exercise: Exercise, test: Blueprint) -> bool:

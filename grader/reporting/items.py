@@ -136,9 +136,7 @@ def items_of(exercise: str, results: Sequence[Result]) -> tuple[list[Item], floa
             elif test.outcome == "not_assessed":
                 item.inconclusive += 1
     points = np.array([item.test.max_points for item in items.values()])
-    most = (~np.isnan(passed) * points).sum(axis=1)
-    shares = np.divide((np.nan_to_num(passed) * points).sum(axis=1), most, out=np.full(len(rows), np.nan), where=most > 0)
-    correlations, differences = item_rest(passed, points), discrimination(passed, shares)
+    correlations, differences = item_rest(passed, points), discrimination(passed, points)
     for item, correlation, difference in zip(items.values(), correlations, differences, strict=True):
         item.item_rest = None if isnan(correlation) else float(correlation)
         item.discrimination = None if isnan(difference) else float(difference)

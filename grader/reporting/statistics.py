@@ -14,17 +14,25 @@ import numpy as np
 GROUP = 0.27  # of the class, at each end: the usual size of the groups that discrimination compares
 
 
+def rest_shares(passed: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """[students, tests]: each student's share of the points of all *other* tests that were assessed; NaN without any.
+
+    Without the test itself, because every test agrees with a sum that holds it.
+    """
+    earned = np.nan_to_num(passed) * points
+    most = ~np.isnan(passed) * points
+    others = most.sum(axis=1, keepdims=True) - most
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (earned.sum(axis=1, keepdims=True) - earned) / np.where(others > 1e-12, others, np.nan)
+
+
 def item_rest(passed: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Corrected item-rest correlation of each test: Pearson's, with the share of all *other* points.
+    """Corrected item-rest correlation of each test: Pearson's, with the share of all other points.
 
     passed: [students, tests] of 1, 0 and NaN; points: [tests], 0 for tests outside the score. NaN where it is not defined:
     under three students, or everybody (or nobody) passes, or the rest is the same for all.
     """
-    earned = np.nan_to_num(passed) * points
-    most = ~np.isnan(passed) * points
-    rest_most = most.sum(axis=1, keepdims=True) - most
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rest = (earned.sum(axis=1, keepdims=True) - earned) / np.where(rest_most > 0, rest_most, np.nan)
+    rest = rest_shares(passed, points)
     return np.array([_pearson(passed[:, one], rest[:, one]) for one in range(passed.shape[1])])
 
 
@@ -38,13 +46,22 @@ def _pearson(x: np.ndarray, y: np.ndarray) -> float:
     return float((x * y).sum() / scale) if scale > 1e-12 else float("nan")
 
 
-def discrimination(passed: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Of each test, p in the best 27 % of the students minus p in the weakest 27 %; from -1 to 1.
+def discrimination(passed: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Of each test, p in the best 27 % of the students minus p in the weakest 27 %, by all other points; from -1 to 1.
 
-    shares: [students], each one's share of all points. Students with equal shares at a group's border belong to it in part, so
-    the order of the students changes nothing. NaN where a group has nobody who was assessed.
+    Students with equal shares at a group's border belong to it in part, so the order of the students changes nothing. NaN where
+    a group has nobody who was assessed. Arguments as in `item_rest`.
     """
-    return _weighted_mean(passed, group_weights(-shares)) - _weighted_mean(passed, group_weights(shares))
+    rest = np.where(np.isnan(passed), np.nan, rest_shares(passed, points))
+    return np.array([_difference(passed[:, one], rest[:, one]) for one in range(passed.shape[1])])
+
+
+def _difference(passed: np.ndarray, rest: np.ndarray) -> float:
+    best, weakest = group_weights(-rest), group_weights(rest)
+    if not best.any() or not weakest.any():
+        return float("nan")
+    right = np.nan_to_num(passed)
+    return float((right * best).sum() / best.sum() - (right * weakest).sum() / weakest.sum())
 
 
 def group_weights(keys: np.ndarray) -> np.ndarray:
@@ -58,12 +75,6 @@ def group_weights(keys: np.ndarray) -> np.ndarray:
         if room <= 1e-12:
             break
     return weights
-
-
-def _weighted_mean(passed: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    counted = ~np.isnan(passed) * weights[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(counted.sum(axis=0) > 0, (np.nan_to_num(passed) * counted).sum(axis=0) / counted.sum(axis=0), np.nan)
 
 
 def alpha(scores: np.ndarray) -> tuple[float | None, int]:

@@ -49,12 +49,12 @@ function drawMatrix() {
     const cells = student.cells.map((cell, column) => matrixCell(cell, usual[column]));
     const name = el("a", { href: `#student=${index}` }, foreign(student.name));
     const row = el("tr", {}, el("th", { scope: "row", class: student.risk.length ? "risk" : null, title: student.risk.join("; ") || null }, name), cells,
-      el("td", {}, el("b", {}, student.total)), el("td", {}, `${student.graded} of ${data.exercises.length}`));
+      el("td", {}, el("b", {}, student.total)), el("td", {}, String(student.graded)));
     return row;
   });
   const body = el("tbody");
   $("matrix").replaceChildren(el("table", {}, el("caption", {}, "Points by student and exercise"),
-    el("thead", {}, el("tr", {}, head("name", "Student"), heads, head("total", "Total"), head("graded", "Graded"))), body));
+    el("thead", {}, el("tr", {}, head("name", "Student"), heads, head("total", "Total"), head("graded", "Graded", {}, el("small", {}, `of ${data.exercises.length}`)))), body));
   order = data.students.map((_, index) => index);
   sortBy("name");
   $("class-controls").hidden = false;
@@ -118,16 +118,16 @@ function filterRows() {
 function prepareTests() {
   const lines = [...$("items").tBodies[0].rows];
   const filter = () => {
-    const exercise = $("test-exercise").value, flagged = $("flagged").checked;
+    const exercise = $("test-exercise").value, least = Number($("test-show").value);
     let shown = 0;
     for (const line of lines) {
-      line.hidden = (exercise && line.dataset.exercise !== exercise) || (flagged && line.dataset.weight === "0");
+      line.hidden = (exercise && line.dataset.exercise !== exercise) || Number(line.dataset.weight) < least;
       shown += !line.hidden;
     }
     $("tests-shown").textContent = `${shown} of ${lines.length} shown`;
   };
   $("test-exercise").addEventListener("change", filter);
-  $("flagged").addEventListener("change", filter);
+  $("test-show").addEventListener("change", filter);
   $("test-controls").hidden = false;
   filter();
   [...$("items").tHead.rows[0].cells].forEach((head, column) => {

@@ -58,20 +58,34 @@ def test_item_rest_is_not_defined_where_nobody_differs():
     assert np.isnan(item_rest(np.full((5, 2), np.nan), np.ones(2))).all()
 
 
-def test_discrimination_compares_the_upper_and_the_lower_27_percent():
-    # 100 students with different shares: the groups are exactly the 27 best and the 27 weakest.
-    shares = np.random.default_rng(1).permutation(100) / 100
-    passed = (np.random.default_rng(2).random((100, 3)) < shares[:, None]).astype(float)
+def test_discrimination_compares_the_upper_and_the_lower_27_percent_by_the_other_points():
+    # 100 students, and points of the others that differ for everyone: the groups are exactly the 27 best and the 27 weakest.
+    draw = np.random.default_rng(1)
+    points = 2.0 ** np.arange(8)
+    passed = (draw.random((100, 8)) < draw.random((100, 1))).astype(float)
+    passed = np.hstack([passed, (draw.random((100, 1)) < 0.5).astype(float)])
+    for number, row in enumerate(passed):
+        row[:8] = [number * 2 >> bit & 1 for bit in range(8)]
+    shares = passed[:, :8] @ points
     best, weakest = np.argsort(-shares)[:27], np.argsort(shares)[:27]
-    expected = passed[best].mean(axis=0) - passed[weakest].mean(axis=0)
-    assert discrimination(passed, shares) == pytest.approx(expected)
+    expected = passed[best, 8].mean() - passed[weakest, 8].mean()
+    assert discrimination(passed, np.append(points, 5.0))[8] == pytest.approx(expected)
 
 
-def test_discrimination_of_perfect_random_and_reversed_tests():
-    shares = np.linspace(0, 1, 50)
-    perfect = (shares > 0.5).astype(float)
-    found = discrimination(np.stack([perfect, 1 - perfect, np.ones(50)], axis=1), shares)
-    assert found == pytest.approx([1, -1, 0])
+def test_discrimination_of_perfect_reversed_and_equal_tests():
+    ladder = np.tril(np.ones((50, 50)))  # student n passes the n easiest
+    above = (np.arange(50) > 25).astype(float)[:, None]
+    passed = np.hstack([ladder, above, 1 - above, np.ones((50, 1))])
+    points = np.concatenate([np.ones(50), np.zeros(3)])
+    assert discrimination(passed, points)[-3:] == pytest.approx([1, -1, 0])
+    assert np.isnan(discrimination(np.full((5, 2), np.nan), np.ones(2))).all()
+
+
+def test_a_test_that_nobody_can_foresee_does_not_discriminate_by_its_own_points():
+    # Everybody has all other points: by the whole score those who were lucky would be the best.
+    passed = np.ones((40, 5))
+    passed[::2, 0] = 0
+    assert discrimination(passed, np.ones(5))[0] == pytest.approx(0)
 
 
 @given(st.lists(st.integers(0, 4), min_size=4, max_size=40), st.randoms())
