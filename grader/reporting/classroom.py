@@ -80,7 +80,7 @@ class Classroom:
     penalties: dict[Pair, float] = field(default_factory=dict)
     submitted: dict[Pair, datetime] = field(default_factory=dict)  # UTC
     due_dates: dict[Pair, datetime] = field(default_factory=dict)  # with extensions
-    due: dict[Pair, datetime] = field(default_factory=dict)  # the same by our exercises' names, once joined
+    overdue: dict[Pair, bool] = field(default_factory=dict)  # by student and our exercise, once joined: handed in too late
 
 
 def read_classroom(path: Path) -> Classroom:
@@ -138,9 +138,9 @@ def join(book: Gradebook, classroom: Classroom) -> list[str]:
             book.adjustments[student, exercise] = adjusted
         if _differs(book, student, exercise, cells):
             differing.append(f"{student} {assignment}")
-    for (student, assignment), due in classroom.due_dates.items():
-        if assignment in exercises:
-            classroom.due[student, exercises[assignment]] = due
+    for pair in classroom.due_dates.keys() & classroom.submitted.keys():
+        if pair[1] in exercises:
+            classroom.overdue[pair[0], exercises[pair[1]]] = classroom.submitted[pair] > classroom.due_dates[pair]
     if differing:
         shown = ", ".join(differing[:5]) + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
         notes.append(f"the gradebook's automatic scores are not those of these results: {shown}; run `classroom grade` again")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
-from grader.reporting.attempts import Attempt, Pair, has_stalled
+from grader.reporting.attempts import Attempt, Pair, are_known, has_stalled
 from grader.reporting.gradebook import Gradebook, short
 
 LATE = timedelta(days=3)  # after the class's median first attempt, where no due date is known
@@ -41,15 +41,18 @@ class AtRisk:
         return sum(reason.weight for reason in self.reasons)
 
 
-def at_risk(book: Gradebook, attempts: Mapping[Pair, Sequence[Attempt]], due: Mapping[Pair, datetime]) -> list[AtRisk]:
-    """Who needs help first. `due`: by student and exercise, with extensions, where a classroom knows it."""
-    usual = _usual_starts(book, attempts)
+def at_risk(book: Gradebook, attempts: Mapping[Pair, Sequence[Attempt]], overdue: Mapping[Pair, bool]) -> list[AtRisk]:
+    """Who needs help first. `overdue`: by student and exercise, whether it was handed in after its date, where a classroom knows.
+
+    Without earlier attempts nobody began late: the time of a last run is when somebody was graded last, not when they began.
+    """
+    usual = _usual_starts(book, attempts) if are_known(attempts) else {}
     reached = [one for one in book.exercises if 2 * sum((s, one) in book.scores for s in book.students) > len(book.students)]
     found = []
     for student in book.students:
         total = book.total(student)
         share = total.share if total else None
-        reasons = [*_low(share), *_behind(book, student, reached), *_late(book, student, attempts, usual, due)]
+        reasons = [*_low(share), *_behind(book, student, reached), *_late(book, student, attempts, usual, overdue)]
         reasons += _stalled(book, student, attempts)
         if sum(reason.weight for reason in reasons) >= 2:
             found.append(AtRisk(student, tuple(reasons), share))
@@ -89,22 +92,24 @@ def _start(runs: Sequence[Attempt]) -> datetime | None:
 
 def _late(
     book: Gradebook, student: str, attempts: Mapping[Pair, Sequence[Attempt]], usual: Mapping[str, datetime],
-    due: Mapping[Pair, datetime],
+    overdue: Mapping[Pair, bool],
 ) -> list[Reason]:  # fmt: skip
     late, tried, by_date = [], 0, False
     for exercise in book.exercises:
         start = _start(attempts.get((student, exercise), ()))
-        if start is None:
+        if (student, exercise) in overdue:
+            by_date, is_late = True, overdue[student, exercise]
+        elif start is not None and exercise in usual:
+            is_late = start > usual[exercise] + LATE
+        else:
             continue
         tried += 1
-        limit = due.get((student, exercise))
-        by_date |= limit is not None
-        if start > (limit or usual[exercise] + LATE):
+        if is_late:
             late.append(exercise)
     if len(late) < 2 or len(late) < LATE_PART * tried:
         return []
-    words = "after the due date" if by_date else "well after the class"
-    return [Reason("late", f"began {words}: {_listed(late)}", 1)]
+    words = "handed in after the due date" if by_date else "began well after the class"
+    return [Reason("late", f"{words}: {_listed(late)}", 1)]
 
 
 def _stalled(book: Gradebook, student: str, attempts: Mapping[Pair, Sequence[Attempt]]) -> list[Reason]:

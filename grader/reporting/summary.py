@@ -130,7 +130,7 @@ class Report:
 
     @cached_property
     def at_risk(self) -> list[AtRisk]:
-        return at_risk(self.book, self.attempts, self.classroom.due if self.classroom else {})
+        return at_risk(self.book, self.attempts, self.classroom.overdue if self.classroom else {})
 
     @cached_property
     def reliability(self) -> tuple[float | None, int]:

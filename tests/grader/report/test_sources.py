@@ -15,6 +15,7 @@ from rich.console import Console
 from grader import report
 from grader.grading.result import write_result
 from grader.reporting.attempts import Attempt, has_stalled, time_to_pass
+from grader.reporting.classroom import Classroom
 from grader.reporting.progress import reached_by_day
 from grader.reporting.similarity import normalized, side_by_side
 from grader.reporting.summary import Report
@@ -89,22 +90,29 @@ def test_time_to_pass_runs_from_the_first_attempt_to_the_first_with_all_points()
     assert time_to_pass([Attempt(None, "graded", 1.0, 2.0, "")]) is None
 
 
-def test_who_began_late_is_told_by_the_class_or_by_the_due_date(tmp_path):
+def test_who_began_late_is_told_by_the_class_where_attempts_are_known(tmp_path):
     for number in range(9):
         for exercise in (EX06, EX07):
+            right = "failed" if number == 8 else "passed"
+            result = graded(f"s{number}", a_test("shape", right, most=10), a_test("value", most=4), exercise=exercise)
             day = 20 if number == 8 else 1 + number % 3
-            result = graded(f"s{number}", a_test("shape", most=10), a_test("value", "failed", most=4), exercise=exercise)
-            write_result(tmp_path, msgspec.structs.replace(result, started=f"2026-03-{day:02d}T10:00:00Z"))
-    write_result(tmp_path, ungraded("s8", "missing", "x", exercise="ex08_mask"))
-    assert read(tmp_path).at_risk == []  # a late start alone is no alarm
-    for exercise in (EX06, EX07):
-        late = graded(
-            "s8", a_test("shape", "failed", most=10), a_test("value", most=4), exercise=exercise, started="2026-03-20T10:00:00Z"
-        )
-        write_result(tmp_path, late)
-    [one] = read(tmp_path).at_risk
+            write_result(tmp_path / "old", msgspec.structs.replace(result, started=f"2026-03-{day:02d}T10:00:00Z"))
+            write_result(tmp_path / "new", msgspec.structs.replace(result, started="2026-04-01T10:00:00Z"))
+    assert read(tmp_path / "old").at_risk == []  # when somebody was graded last says nothing of when they began
+    [one] = read(tmp_path / "new", history=[tmp_path / "old"]).at_risk
     assert (one.student, [reason.name for reason in one.reasons]) == ("s8", ["low", "late"])
     assert one.reasons[1].words == "began well after the class: ex06, ex07"
+
+
+def test_what_was_handed_in_late_is_told_by_its_date_and_not_by_when_it_was_graded(tmp_path):
+    for student in ("ada", "bob"):
+        for exercise in (EX06, EX07):
+            tests = [a_test("shape", "failed", most=10), a_test("value", most=4)]
+            write_result(tmp_path, graded(student, *tests, exercise=exercise, started="2027-01-01T00:00:00Z"))
+    found = read(tmp_path)
+    found.classroom = Classroom(overdue={(student, one): student == "bob" for student in ("ada", "bob") for one in (EX06, EX07)})
+    [one] = found.at_risk
+    assert (one.student, one.reasons[1].words) == ("bob", "handed in after the due date: ex06, ex07")
 
 
 # An earlier grading
@@ -237,7 +245,8 @@ def test_manual_scores_and_penalties_are_joined_to_our_results(graded_class, gra
     }
     assert found.book.adjustments["ada", EX06].lines == ("shape: +1 extra credit", "numerics: 2.5 by hand instead of 5")
     assert found.book.name("bob") == "Bob, Jr Núñez"
-    assert found.classroom.due["bob", EX06] == datetime(2026, 3, 3, 12, tzinfo=UTC)
+    assert found.classroom.due_dates["bob", "ex06"] == datetime(2026, 3, 3, 12, tzinfo=UTC)  # a day of extension
+    assert found.classroom.overdue == {("ada", EX06): False, ("bob", EX06): True, ("cyd", EX06): False, ("dan", EX06): False}
     [note] = [note for note in found.notes if "roster" in note]
     assert note.endswith(": eve")
 
