@@ -68,7 +68,9 @@ class Item:
             flags.append(Flag("hard", "nobody passes", WORTH_A_LOOK))
         elif self.p is not None and self.p < HARD:
             flags.append(Flag("hard", f"few pass: p {self.p:.2f}", WORTH_A_LOOK))
-        if self.inconclusive_share > OFTEN_INCONCLUSIVE:
+        if self.inconclusive and not self.assessed:
+            flags.append(Flag("inconclusive", "never assessed here", MINOR))
+        elif self.inconclusive_share > OFTEN_INCONCLUSIVE:
             flags.append(Flag("inconclusive", f"no verdict for {100 * self.inconclusive_share:.0f} %", WORTH_A_LOOK))
         if self.assessed and self.passed == self.assessed:
             flags.append(Flag("easy", "everybody passes", MINOR))

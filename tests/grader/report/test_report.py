@@ -98,7 +98,7 @@ def test_nothing_assessed_is_neither_0_nor_full(tmp_path):
     text = show(tree(tmp_path, graded("ada", a_test("speed", "not_assessed"))), everyone=True)
     assert line_of(text, "ada") == "ada n/a n/a"
     assert line_of(section(text, "Exercises"), EX06) == f"{EX06} 1/1 - - -"
-    assert line_of(section(text, "Tests"), "The speed is right").endswith("numerics - - - no verdict for 100 %")
+    assert line_of(section(text, "Tests"), "The speed is right").endswith("numerics - - - never assessed here")
 
 
 def test_shared_points_that_miss_the_maximum_by_rounding_are_all_points(tmp_path):
@@ -242,7 +242,7 @@ def test_tests_that_nobody_or_everybody_passes_are_flagged_and_so_are_the_grader
         tree(tmp_path, *(graded(name, *tests, m, public) for name, m in zip("ab", mixed, strict=True))), 120, everyone=True
     )
     ends = {"easy": "2/2 1.00 - everybody passes", "hard": "0/2 0.00 - nobody passes", "broken": "- - - 2 x grader error"}
-    ends |= {"absent": "- - - no verdict for 100 %", "mixed": "1/2 0.50 -", "example": "2/2 1.00 - public, everybody passes"}
+    ends |= {"absent": "- - - never assessed here", "mixed": "1/2 0.50 -", "example": "2/2 1.00 - public, everybody passes"}
     for name, end in ends.items():
         assert line_of(text, f"The {name} is right") == f"The {name} is right numerics {end}"
 
@@ -643,6 +643,16 @@ def test_the_script_runs_from_anywhere_even_where_names_cannot_be_printed(result
     assert line_of(done.stdout, "?? ?").replace(" ", "") == "???|10/10|-|10/10(1of2)"
     for name in ("t.csv", "p.html"):
         assert "名前 🙂" in (tmp_path / name).read_text("utf-8")
+
+
+def test_the_command_and_the_script_are_the_same(results, tmp_path):
+    arguments = [str(results), "--all", "--csv"]
+    script = run_script(*arguments, "one.csv", cwd=tmp_path)
+    command = [sys.executable, "-m", "grader", "report", *arguments, str(tmp_path / "two.csv")]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | {"COLUMNS": "100"}, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (script.returncode, script.stderr) == (0, "")
+    assert done.stdout.rsplit("wrote", 1)[0] == script.stdout.rsplit("wrote", 1)[0]
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
 
 
 def test_the_script_says_what_is_wrong_and_never_how_it_died(tmp_path):
