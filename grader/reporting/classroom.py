@@ -128,7 +128,7 @@ def join(book: Gradebook, classroom: Classroom) -> list[str]:
         if student not in known:
             book.students.append(student)
     notes = [f"not in the gradebook's roster: {', '.join(strangers)}"] if strangers else []
-    differing = []
+    differing, waiting = [], []
     for (student, assignment), cells in classroom.cells.items():
         exercise = exercises.get(assignment)
         if exercise is None:
@@ -138,16 +138,24 @@ def join(book: Gradebook, classroom: Classroom) -> list[str]:
             book.adjustments[student, exercise] = adjusted
         if _differs(book, student, exercise, cells):
             differing.append(f"{student} {assignment}")
+        if any(cell.score is None for cell in cells):
+            waiting.append(f"{student} {assignment}")
     for pair in classroom.due_dates.keys() & classroom.submitted.keys():
         if pair[1] in exercises:
             classroom.overdue[pair[0], exercises[pair[1]]] = classroom.submitted[pair] > classroom.due_dates[pair]
     if differing:
-        shown = ", ".join(differing[:5]) + (f" and {len(differing) - 5} more" if len(differing) > 5 else "")
-        notes.append(f"the gradebook's automatic scores are not those of these results: {shown}; run `classroom grade` again")
+        which = _listed(differing)
+        notes.append(f"the gradebook's automatic scores are not those of these results: {which}; run `classroom grade` again")
+    if waiting:
+        notes.append(f"grade cells without a score yet, so that our points count: {_listed(waiting)}")
     unknown = sorted({assignment for _, assignment in classroom.cells} - set(exercises))
     if unknown:
         notes.append(f"assignments of the gradebook without results here: {', '.join(unknown)}")
     return notes
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _adjustment(book: Gradebook, student: str, exercise: str, cells: list[Cell], penalty: float) -> Adjustment | None:

@@ -207,6 +207,7 @@ def made_gradebook(tmp_path_factory) -> Path:
         book.find_submission_notebook("ex06", "ex06", "bob").late_submission_penalty = 2
         for cell in ("shape", "numerics"):
             book.find_grade(cell, "ex06", "ex06", "cyd").manual_score = 4
+        book.find_grade("shape", "ex06", "ex06", "dan").manual_score = 3
         book.db.commit()
     return path
 
@@ -249,6 +250,8 @@ def test_manual_scores_and_penalties_are_joined_to_our_results(graded_class, gra
     assert found.classroom.overdue == {("ada", EX06): False, ("bob", EX06): True, ("cyd", EX06): False, ("dan", EX06): False}
     [note] = [note for note in found.notes if "roster" in note]
     assert note.endswith(": eve")
+    [note] = [note for note in found.notes if "without a score" in note]
+    assert note.endswith(": dan ex06")
 
 
 def test_the_joined_points_are_shown_and_marked(graded_class, gradebook, tmp_path):
