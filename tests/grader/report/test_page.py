@@ -14,11 +14,14 @@ from grader.grading.result import write_result
 from .made import a_test, graded, page, show, tree, ungraded
 
 CHROMIUM = Path("/usr/bin/chromium")
-playwright = pytest.importorskip("playwright.sync_api", reason="drives the page with playwright: install the test extra")
-if not CHROMIUM.exists():
-    if os.environ.get("CI"):
-        pytest.fail(f"{CHROMIUM} is missing: the page has to be tested here", pytrace=False)
-    pytest.skip(f"drives the page in {CHROMIUM}, which is not installed", allow_module_level=True)
+if os.environ.get("LADDER_NEEDS_BROWSER"):  # where the project is tested for good, nothing is skipped
+    import playwright.sync_api as playwright
+
+    assert CHROMIUM.exists(), f"{CHROMIUM} is missing: the page has to be tested here"
+else:
+    playwright = pytest.importorskip("playwright.sync_api", reason="drives the page with playwright: install the test extra")
+    if not CHROMIUM.exists():
+        pytest.skip(f"drives the page in {CHROMIUM}, which is not installed", allow_module_level=True)
 
 NAMES = [
     '<img src=x onerror="alert(1)">',
