@@ -231,7 +231,8 @@ def folder_entries(folder: Path) -> list[Path]:
 
 def _read_student(book: Gradebook, folder: Path, shared: dict[TestResult, TestResult]) -> None:
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
+        found = (path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
+        files = sorted(found, key=lambda path: path.name)
     except OSError as error:
         book.skipped.append((folder.name, f"cannot be read: {error.strerror}"))
         return
