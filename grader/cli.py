@@ -400,19 +400,14 @@ def grade(
     raise typer.Exit(grade_submissions(console, submissions, job, jobs))
 
 
-@app.command()
-def report(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="What `grade` wrote.")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write one self-contained HTML page.")] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a row per student, exercise and test.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Every student, however large the class.")] = False,
-) -> None:
-    """The instructor's report on a graded class; the same as `python grader/report.py`."""
+@app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def report(context: typer.Context) -> None:
+    """The instructor's report on a graded class: who is where, which test is unfair, whom to help."""
     try:
-        from grader.report import run as run_report
+        from grader.report import main as report_main
     except ImportError as error:
         raise Stop(f"the report is not part of this folder, or {error.name} is missing: `make setup-instructor`") from None
-    raise typer.Exit(run_report(results, csv=csv, html=out, everyone=all_))
+    raise typer.Exit(report_main(context.args, program="python -m grader report"))
 
 
 @app.command()

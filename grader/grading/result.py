@@ -73,6 +73,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+class _Schema(msgspec.Struct):
+    """What is read first of any file: the rest may mean anything."""
+
+    schema: object = None
+
+
 class ResultError(Exception):
     """A result file that cannot be used or written: says which and why."""
 
@@ -131,7 +137,7 @@ def read_result(path: Path) -> Result:
     except OSError as error:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        schema = msgspec.json.decode(data, type=dict).get("schema")
+        schema = msgspec.json.decode(data, type=_Schema).schema
         if schema != SCHEMA:
             raise ResultError(f"{path}: schema {schema!r}, this grader reads {SCHEMA}")
         result = msgspec.json.decode(data, type=Result)

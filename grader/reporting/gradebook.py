@@ -1,4 +1,4 @@
-"""Owns what a folder of results says: who has which result, and what follows for the class. Prints nothing.
+"""Owns what a folder of results says: who has which result, which points count, and what is not graded. Prints nothing.
 
 Only graded results count. A missing, failed or absent result has no points: it is named, never taken as 0.
 """
@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+
+import msgspec
 
 from grader.grading.result import Result, ResultError, TestResult, read_result
 from grader.text import in_order
 
 COUNTED = ("passed", "failed", "blocked")  # the outcomes that are in an exercise's max_points
 ENOUGH = 1e-6  # shared points are thirds and sevenths: their sum may miss the maximum by rounding
+PRINTED = 2000  # characters of what a learner's code printed that are kept; the result file has the rest
 
 
 class ReportError(Exception):
@@ -34,64 +36,49 @@ class NotGraded:
 
 
 @dataclass(frozen=True)
-class Total:
-    """Sum over a student's graded exercises."""
+class Adjustment:
+    """What a classroom's gradebook makes of a result, where people or dates changed it."""
+
+    points: float  # with manual scores and extra credit, before the penalty
+    max_points: float
+    by_hand: bool
+    penalty: float  # points that being late costs
+    lines: tuple[str, ...]  # the same in words
+
+
+@dataclass(frozen=True)
+class Score:
+    """The points of one student on one exercise, after manual scores and penalties."""
 
     points: float
-    max_points: float
+    max_points: float  # of what was assessed; 0: nothing was
+    official: bool
+    prerequisites: str  # "own" or "reference"
+    by_hand: bool = False
+    late: bool = False
+
+    @property
+    def share(self) -> float | None:
+        """points / max_points; None when nothing was assessed."""
+        return self.points / self.max_points if self.max_points > 0 else None
+
+    @property
+    def is_full(self) -> bool:
+        return self.max_points > 0 and self.points >= self.max_points - ENOUGH
+
+
+@dataclass(frozen=True)
+class Total:
+    """A student's sum over the graded exercises, each with its weight in the course."""
+
+    points: float
+    max_points: float  # the weights of what could be assessed
     graded: int
     official: bool
 
-
-@dataclass
-class Item:
-    """One test of a suite, over the class."""
-
-    test: TestResult  # as first met: its title, category and case
-    passed: int = 0
-    assessed: int = 0
-    errors: int = 0
-
     @property
     def share(self) -> float | None:
-        return self.passed / self.assessed if self.assessed else None
-
-    @property
-    def flag(self) -> str:
-        """What an author should look at: a test that tells nobody apart, or that the grader could not run."""
-        flags = []
-        if self.assessed and self.passed == 0:
-            flags.append("nobody passes")
-        if self.assessed and self.passed == self.assessed:
-            flags.append("everybody passes")
-        if self.errors:
-            flags.append(f"{self.errors} x grader error")
-        return ", ".join(flags)
-
-
-@dataclass
-class Summary:
-    """One exercise over the class."""
-
-    exercise: str
-    counts: Counter[str]  # "graded", "error", "missing", "not graded", "not official"
-    full: int  # how many have all points
-    scores: list[tuple[float, float]]  # (points, max_points) of every graded result with anything assessed
-    diagnoses: list[tuple[str, int, str]]  # (name, results in which it was seen, hint), most frequent first
-    items: list[Item]
-
-    @property
-    def share(self) -> float | None:
-        """Mean of points / max_points."""
-        return sum(points / most for points, most in self.scores) / len(self.scores) if self.scores else None
-
-    @property
-    def mean(self) -> tuple[float, float] | None:
-        """(mean points, max_points); None when students were assessed out of different maxima."""
-        maxima = {most for _, most in self.scores}
-        if len(maxima) != 1:
-            return None
-        return sum(points for points, _ in self.scores) / len(self.scores), maxima.pop()
+        return self.points / self.max_points if self.max_points > 0 else None
 
 
 @dataclass
@@ -103,22 +90,67 @@ class Gradebook:
     results: dict[tuple[str, str], Result] = field(default_factory=dict)  # by student and exercise
     skipped: list[tuple[str, str]] = field(default_factory=list)  # (file, why)
     unreadable: set[tuple[str, str]] = field(default_factory=set)  # (student, "ex06") of skipped files
+    weights: dict[str, float] = field(default_factory=dict)  # by exercise, from the course
+    titles: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # by student, where a gradebook knows more than the folder's name
+    adjustments: dict[tuple[str, str], Adjustment] = field(default_factory=dict)
+
+    @cached_property
+    def scores(self) -> dict[tuple[str, str], Score]:
+        """By student and exercise; only what is graded."""
+        found = {}
+        for pair in self.results.keys() | self.adjustments.keys():
+            result, adjusted = self.results.get(pair), self.adjustments.get(pair)
+            graded = result is not None and result.status == "graded"
+            if adjusted is None and not graded:
+                continue
+            points, most = (result.points or 0.0, result.max_points) if graded and result else (0.0, 0.0)
+            if adjusted is not None:
+                points, most = max(0.0, adjusted.points - adjusted.penalty), adjusted.max_points
+            found[pair] = Score(
+                points=points,
+                max_points=most,
+                official=result is None or not graded or result.official,
+                prerequisites=result.prerequisites if result is not None else "own",
+                by_hand=adjusted is not None and adjusted.by_hand,
+                late=adjusted is not None and adjusted.penalty > 0,
+            )
+        return found
+
+    def weight(self, exercise: str) -> float:
+        """The exercise's points in the course; of an exercise that the course does not have, the most that anyone could get."""
+        return self.weights.get(exercise) or self._seen_weights.get(exercise, 0.0)
+
+    @cached_property
+    def _seen_weights(self) -> dict[str, float]:
+        seen: dict[str, float] = {}
+        for (_, exercise), score in self.scores.items():
+            seen[exercise] = max(seen.get(exercise, 0.0), score.max_points)
+        return seen
+
+    @cached_property
+    def totals(self) -> dict[str, Total]:
+        """By student; only students of whom anything is graded."""
+        found = {}
+        for student in self.students:
+            mine = [(one, self.scores[student, one]) for one in self.exercises if (student, one) in self.scores]
+            if mine:
+                assessed = [(self.weight(exercise), score) for exercise, score in mine if score.max_points > 0]
+                found[student] = Total(
+                    points=sum(weight * score.points / score.max_points for weight, score in assessed),
+                    max_points=sum(weight for weight, _ in assessed),
+                    graded=len(mine),
+                    official=all(score.official for _, score in mine),
+                )
+        return found
 
     def total(self, student: str) -> Total | None:
         """None when nothing of the student's is graded."""
-        graded = [result for result in self._row(student) if result.status == "graded"]
-        if not graded:
-            return None
-        return Total(
-            points=sum(result.points or 0.0 for result in graded),
-            max_points=sum(result.max_points for result in graded),
-            graded=len(graded),
-            official=all(result.official for result in graded),
-        )
+        return self.totals.get(student)
 
-    def _row(self, student: str) -> list[Result]:
-        found = (self.results.get((student, exercise)) for exercise in self.exercises)
-        return [result for result in found if result is not None]
+    def name(self, student: str) -> str:
+        """What the student is called; the folder's name when nothing better is known."""
+        return self.names.get(student, student)
 
     @cached_property
     def not_graded(self) -> list[NotGraded]:
@@ -131,13 +163,13 @@ class Gradebook:
         ]
 
     def why_not_graded(self, student: str, exercise: str) -> tuple[str, str] | None:
-        """(status, reason); None for a graded result."""
+        """(status, reason); None for what has points."""
+        if (student, exercise) in self.scores:
+            return None
         result = self.results.get((student, exercise))
         if result is None:
             unreadable = (student, short(exercise)) in self.unreadable
             return "not graded", "its result file cannot be used" if unreadable else "there is no result yet"
-        if result.status == "graded":
-            return None
         return result.status, result.reason or "no reason recorded"
 
     @cached_property
@@ -150,40 +182,6 @@ class Gradebook:
     @cached_property
     def unofficial(self) -> list[Result]:
         return [result for result in self.graded if not result.official]
-
-    @cached_property
-    def summaries(self) -> list[Summary]:
-        return [self._summary(exercise) for exercise in self.exercises]
-
-    def _summary(self, exercise: str) -> Summary:
-        counts: Counter[str] = Counter()
-        scores: list[tuple[float, float]] = []
-        seen: Counter[str] = Counter()
-        hints: dict[str, str] = {}
-        items: dict[str, Item] = {}
-        for student in self.students:
-            result = self.results.get((student, exercise))
-            counts["not graded" if result is None else result.status] += 1
-            if result is None:
-                continue
-            graded = result.status == "graded"
-            if graded:
-                counts["not official"] += not result.official
-                if result.max_points > 0:
-                    scores.append((result.points or 0.0, result.max_points))
-                seen.update({test.diagnosis for test in result.tests if test.diagnosis})
-            for test in result.tests:
-                item = items.setdefault(test.id, Item(test))
-                item.errors += test.outcome == "error"
-                if graded and test.outcome in COUNTED:
-                    item.assessed += 1
-                    item.passed += test.outcome == "passed"
-                if test.diagnosis and test.hint:
-                    hints.setdefault(test.diagnosis, test.hint)
-        full = sum(points >= most - ENOUGH for points, most in scores)
-        diagnoses = sorted(seen.items(), key=lambda pair: (-pair[1], pair[0]))
-        named = [(name, times, hints.get(name, "")) for name, times in diagnoses]
-        return Summary(exercise, counts, full, scores, named, list(items.values()))
 
 
 def why_not_official(result: Result) -> str:
@@ -206,30 +204,35 @@ def short(exercise: str) -> str:
 def read_gradebook(results: Path) -> Gradebook:
     """Read RESULTS/<student>/exNN.json; a file that cannot be used is named in `skipped`."""
     book = Gradebook()
-    try:
-        entries = sorted(results.iterdir(), key=lambda path: in_order(path.name))
-    except FileNotFoundError:
-        raise ReportError(f"{results}: there is no such folder") from None
-    except NotADirectoryError:
-        raise ReportError(f"{results}: is not a folder; give the folder that holds <student>/exNN.json") from None
-    except OSError as error:
-        raise ReportError(f"{results}: cannot be read: {error.strerror}") from None
-
-    for entry in entries:
+    shared: dict[TestResult, TestResult] = {}  # most tests of a class end alike: each such end is kept once
+    for entry in folder_entries(results):
         if entry.name.startswith("."):
             continue
         if os.path.isdir(entry):
             book.students.append(entry.name)
-            _read_student(book, entry)
+            _read_student(book, entry, shared)
         elif entry.suffix == ".json":
             book.skipped.append((entry.name, "lies outside a student's folder: expected <student>/exNN.json"))
     book.exercises = sorted({exercise for _, exercise in book.results}, key=in_order)
     return book
 
 
-def _read_student(book: Gradebook, folder: Path) -> None:
+def folder_entries(folder: Path) -> list[Path]:
+    """What lies in a folder, in natural order; a `ReportError` if it is none."""
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
+        return sorted(folder.iterdir(), key=lambda path: in_order(path.name))
+    except FileNotFoundError:
+        raise ReportError(f"{folder}: there is no such folder") from None
+    except NotADirectoryError:
+        raise ReportError(f"{folder}: is not a folder; give the folder that holds <student>/exNN.json") from None
+    except OSError as error:
+        raise ReportError(f"{folder}: cannot be read: {error.strerror}") from None
+
+
+def _read_student(book: Gradebook, folder: Path, shared: dict[TestResult, TestResult]) -> None:
+    try:
+        found = (path for path in folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
+        files = sorted(found, key=lambda path: path.name)
     except OSError as error:
         book.skipped.append((folder.name, f"cannot be read: {error.strerror}"))
         return
@@ -241,7 +244,15 @@ def _read_student(book: Gradebook, folder: Path) -> None:
             book.skipped.append((name, str(error).removeprefix(f"{path}: ")))
             book.unreadable.add((folder.name, path.stem))
         else:
-            book.results[folder.name, result.exercise] = result
+            book.results[folder.name, result.exercise] = _slim(result, shared)
+
+
+def _slim(result: Result, shared: dict[TestResult, TestResult]) -> Result:
+    """The same result in little memory: a class of thousands has hundreds of thousands of tests."""
+    result.tests[:] = [shared.setdefault(test, test) for test in result.tests]
+    if result.output and len(result.output) > PRINTED:
+        return msgspec.structs.replace(result, output=result.output[:PRINTED] + "\n[the rest is in the result file]")
+    return result
 
 
 def _read_checked(path: Path) -> Result:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from grader.grading.result import Result, TestResult
-from grader.reporting.gradebook import Summary, Total
+from typing import TYPE_CHECKING
+
+from grader.grading.result import TestResult
+from grader.reporting.gradebook import Gradebook, Total
+
+if TYPE_CHECKING:
+    from grader.reporting.summary import Summary
 
 LEGEND = {
     "ERROR": "the grader failed: no points exist",
@@ -12,19 +17,23 @@ LEGEND = {
     "n/a": "nothing could be assessed here",
     "*": "not official",
     "r": "on reference prerequisites",
+    "m": "with points given by hand",
+    "l": "less for being late",
 }
 
 
-def cell(result: Result | None) -> tuple[str, str]:
+def cell(book: Gradebook, student: str, exercise: str) -> tuple[str, str]:
     """(what stands in the matrix, its marks): `("7.5/10", "*r")`, `("ERROR", "")`. Never a 0 for what is not graded."""
-    if result is None:
-        return "-", ""
-    if result.status != "graded":
-        return result.status.upper(), ""
-    marks = ("" if result.official else "*") + ("r" if result.prerequisites == "reference" else "")
-    if result.max_points <= 0:
+    score = book.scores.get((student, exercise))
+    if score is None:
+        result = book.results.get((student, exercise))
+        return ("-", "") if result is None else (result.status.upper(), "")
+    marks = "" if score.official else "*"
+    marks += "r" if score.prerequisites == "reference" else ""
+    marks += ("m" if score.by_hand else "") + ("l" if score.late else "")
+    if score.max_points <= 0:
         return "n/a", marks
-    return f"{number(result.points or 0.0)}/{number(result.max_points)}", marks
+    return f"{number(score.points)}/{number(score.max_points)}", marks
 
 
 def label(test: TestResult) -> str:
