@@ -122,7 +122,7 @@ def _complain(sentence: str) -> None:
 
 
 @contextlib.contextmanager
-def _grader(isolation: str, *, official: bool = False) -> Iterator[Grader]:
+def _grader(isolation: str, *, remember: bool = False) -> Iterator[Grader]:
     """A sandbox whose zygote was forked before anything secret was loaded, and a grader in it."""
     course = load_course(ROOT)
     try:
@@ -134,7 +134,7 @@ def _grader(isolation: str, *, official: bool = False) -> Iterator[Grader]:
     with Sandbox(isolation, start="fork") as sandbox:
         from grader.grading.grade import Grader
 
-        yield Grader(course, sandbox, official=official)
+        yield Grader(course, sandbox, remember=remember)
 
 
 @app.command()
@@ -225,6 +225,27 @@ def _debug(course: Course, exercise: Exercise, files: Files, test: str, seed: in
     console.print(Text(f"  {outcome.outcome}" + (f": {outcome.message}" if outcome.message else ""), style=style))
     console.print()
     raise typer.Exit(0 if outcome.outcome == "passed" else 1)
+
+
+@app.command()
+def watch(exercise: ExerciseArgument = None, isolation: IsolationOption = "auto") -> None:
+    """Check at every save: an exercise, or whichever is saved. Ctrl-C ends.
+
+    What failed last time is run first. The inputs stay the same until everything passes.
+    """
+    course = load_course(ROOT)
+    one = course.exercise(exercise) if exercise else None
+    if not course.exercises_dir.is_dir():
+        raise Stop(f"{course.exercises_dir}: there is no such folder to watch")
+    with _grader(isolation, remember=True) as grader:
+        from grader.watching.screen import Screen
+        from grader.watching.watch import Watch
+
+        try:
+            Watch(course, grader, Screen(console), one).run()
+        except (OSError, RuntimeError) as error:
+            raise Stop(f"{course.exercises_dir} cannot be watched any more: {error}. Start `watch` again") from None
+    console.print()
 
 
 @app.command()

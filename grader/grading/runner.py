@@ -56,7 +56,9 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Iterator[Finished]]:
     from .result import Result, ResultError, read_result, result_path, write_result
 
     course = load_course(job.root)
-    grader = Grader(course, sandbox, official=True, carry_forward=job.carry_forward, patient=job.patient)
+    grader = Grader(
+        course, sandbox, official=True, carry_forward=job.carry_forward, patient=job.patient, remember=job.seed is not None
+    )
     for name in job.exercises:
         grader.materials(course.exercise(name))
     may_be_official = grader.probed() == []

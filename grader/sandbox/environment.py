@@ -9,6 +9,7 @@ KEPT = frozenset(
         *("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CI"),
         "PYTHONPATH",  # where clusters keep their packages
         *("LADDER_MAKE", "TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"),
+        "WATCHFILES_FORCE_POLLING",  # where no news of changed files come: network drives, containers
     )
 )
 MARK = "ATTENTION_LADDER_ENVIRONMENT"

@@ -72,7 +72,8 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     exercise_seconds: float = 120.0
     max_hangs: int = 3
     diagnosis_seconds: float = SECONDS  # of CPU time at most
-    remember: bool = False  # what references and chaffs answer: for many runs of one exercise with one seed
+    remember: bool = False  # what references answer: for more runs of one exercise with one seed
+    remember_chaffs: bool = False  # and what chaffs answer: for very many
     seed: int = 0
     only: str | None = None  # run only tests whose name contains this
     first: frozenset[str] = frozenset()  # ids of tests to run before the others
@@ -126,7 +127,8 @@ class Plugin:
         self.run = SuiteRun()
         self._records: dict[str, TestRecord] = {}
         self._search = Search(suite.chaffs, seconds=suite.diagnosis_seconds)
-        trusted = [suite.reference, *(chaff.package for chaff in suite.chaffs)] if suite.remember else []
+        trusted = [suite.reference] if suite.remember or suite.remember_chaffs else []
+        trusted += [chaff.package for chaff in suite.chaffs] if suite.remember_chaffs else []
         remember_only(suite.seed, [package for package in trusted if package])
         self._imported = False
         self._hangs = 0
@@ -292,7 +294,7 @@ class Plugin:
             quick = not (measured or fresh or question is None or wanted is None)
             if quick and not same_observation(question.answer_of(chaff.package, asked), wanted):
                 return False
-            if self.suite.remember and not measured:
+            if self.suite.remember_chaffs and not measured:
                 known = recorded(
                     self.suite.seed, chaff.package, item.nodeid, lambda: self._record(item, record, chaff, fresh=fresh)
                 )
