@@ -31,15 +31,16 @@ class Screen:
         self._line("Ctrl-C ends.", style="dim")
         self._console.print()
 
-    def show_beginning(self, course: Course, exercise: Exercise) -> None:
-        """The first run, which takes a moment longer than later ones."""
+    def show_beginning(self, exercise: Exercise, since: float | None) -> None:
+        """Something is being checked: the old verdict stays until there is a new one."""
+        if since is not None:
+            self._line(f"Saved: exercise {exercise.label} is being checked ...", style="dim")
+            return
         self._clear()
         self._console.print()
         self._console.print(Text.assemble((f"  Exercise {exercise.label}", "bold"), f"  {exercise.title}   checking ..."))
 
-    def show_early(
-        self, course: Course, exercise: Exercise, tests: Sequence[TestRecord], hint: str | None, since: float | None
-    ) -> None:
+    def show_early(self, exercise: Exercise, tests: Sequence[TestRecord], hint: str | None, since: float | None) -> None:
         """What became of the tests that failed last time, while the rest still runs."""
         failed = [test for test in tests if test.outcome != "passed"]
         self._clear()

@@ -157,10 +157,9 @@ class Watch:
             if record.id not in first or record.outcome in ("failed", "blocked"):
                 told = True
                 hint = next((chaff.hint for chaff in self.grader.materials(exercise).chaffs if chaff.name == diagnosis), None)
-                self.screen.show_early(self.course, exercise, early, hint, since)
+                self.screen.show_early(exercise, early, hint, since)
 
-        if since is None:
-            self.screen.show_beginning(self.course, exercise)
+        self.screen.show_beginning(exercise, since)
         seed = self._seeds.setdefault(exercise.file, secrets.randbits(48))
         return self.grader.grade(exercise, self._submission.file, seed=seed, first=first, watcher=watcher, own=True)
 
