@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -21,7 +21,9 @@ from rich.text import Text
 from grader.course import Course, CourseError, Exercise, load_course
 
 if TYPE_CHECKING:
+    from grader.grading.batch import Executor
     from grader.grading.grade import Files, Grader
+    from grader.grading.protocol import Job
     from grader.grading.result import Result
     from grader.playing.own import OwnCode
     from grader.playing.saved import Speaker
@@ -394,21 +396,38 @@ def grade(
     jobs: Annotated[
         int, typer.Option(metavar="N", min=1, max=256, help="Processes that grade. Default: one per core.")
     ] = os.cpu_count() or 1,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Same inputs for all. Default: fresh for everyone.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Repeat a batch: its inputs. Default: new in each batch.")] = None,
     isolation: IsolationOption = "auto",
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Dask's scheduler, or its scheduler file: grade on its workers.")
+    ] = None,
 ) -> None:
     """Grade a class. Stopped at any moment and started again, it does only what is missing.
 
     Exit code 0: all graded; 1: some in error; 2: wrong usage.
     """
-    from grader.grading.batch import Job
+    import secrets
+
     from grader.grading.command import grade_submissions
+    from grader.grading.protocol import Job
 
     course = load_course(ROOT)
     names = [part for part in (exercises or "").replace(",", " ").split() if part]
     wanted = list(dict.fromkeys(course.exercise(name).file for name in names)) or [one.file for one in course.exercises]
+    seed = secrets.randbits(48) if seed is None else seed  # one for all: the same questions, and references answer them once
     job = Job(root=ROOT, out=out.absolute(), exercises=sorted(wanted), isolation=isolation, seed=seed)
-    raise typer.Exit(grade_submissions(console, submissions, job, jobs))
+    raise typer.Exit(grade_submissions(console, submissions, job, jobs, _cluster(scheduler)))
+
+
+def _cluster(scheduler: str | None) -> Callable[[Job], Executor] | None:
+    """Dask's workers as executor, if they are asked for."""
+    if scheduler is None:
+        return None
+    try:
+        from grader.grading.cluster import Cluster
+    except ImportError as error:
+        raise Stop(f"{error.name} is missing: `make setup-instructor` installs what --scheduler needs") from None
+    return lambda job: Cluster(job, scheduler, say=lambda sentence: errors.print(Text(sentence, style="yellow")))
 
 
 @app.command()
