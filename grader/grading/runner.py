@@ -17,6 +17,7 @@ import torch  # noqa: F401 - before the fork: the zygote inherits it
 
 from grader.sandbox import jail
 from grader.sandbox.client import Sandbox
+from grader.sandbox.environment import keep_freed_memory
 
 if TYPE_CHECKING:
     from .protocol import Finished, Job, Task
@@ -42,6 +43,7 @@ def serve(connection: Connection) -> None:
     """Grade every task that arrives until None does."""
     job: Job = connection.recv()
     with Sandbox(job.isolation, start="fork") as sandbox:
+        keep_freed_memory()
         from .protocol import Ready, Refused
 
         try:

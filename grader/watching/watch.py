@@ -18,8 +18,10 @@ from types import FrameType
 
 from grader.course import Course, Exercise
 from grader.grading.grade import Grader
+from grader.grading.materials import MaterialError
 from grader.grading.result import Result
 from grader.progress import remember, unfinished_below
+from grader.sandbox.client import SandboxError
 from grader.submission import own_submission
 from grader.suite.plugin import TestRecord
 
@@ -141,6 +143,8 @@ class Watch:
                 if better is not None:
                     self.screen.show_result(self.course, exercise, better, below, since)
                     remember(self.course, [better])
+        with contextlib.suppress(SandboxError, MaterialError):  # said where it is needed
+            self.grader.sandbox.prepare(self.grader.materials(exercise).limits)
 
     def _check(self, exercise: Exercise, since: float | None) -> Result:
         first = self._failed.get(exercise.file, frozenset())
