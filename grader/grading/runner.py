@@ -19,6 +19,8 @@ from grader.sandbox import jail
 from grader.sandbox.client import Sandbox
 from grader.sandbox.environment import keep_freed_memory
 
+MAX_TRIES = 2  # of one task whose zygote is killed from outside, out of memory perhaps
+
 if TYPE_CHECKING:
     from .protocol import Finished, Job, Task
 
@@ -93,14 +95,19 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Finished]:
             if is_fresh(task):
                 assert task.before is not None
                 return finished(task.before, kept=True)
-            result = grader.grade(
-                course.exercise(task.exercise),
-                task.files.__getitem__,
-                student=task.student,
-                seed=job.seed,
-                known=task.known,
-                explain=task.student not in job.undiagnosed,
-            )
+            for _ in range(MAX_TRIES):
+                result = grader.grade(
+                    course.exercise(task.exercise),
+                    task.files.__getitem__,
+                    student=task.student,
+                    seed=job.seed,
+                    known=task.known,
+                    explain=task.student not in job.undiagnosed,
+                )
+                if sandbox.intact():
+                    break
+            else:
+                result = lost_result(task.student, task.exercise, f"the zygote was killed {MAX_TRIES} times")
         except Exception as error:  # a failure of the grader's own is no reason to lose the rest of the class
             result = lost_result(task.student, task.exercise, f"the grader failed: {type(error).__name__}: {error}")
         return finished(result)

@@ -162,6 +162,7 @@ class Sandbox:
         self._spare: tuple[Limits, Worker] | None = None
         if self.tier != "D":
             self._fork_zygote() if start == "fork" else self._spawn_zygote()
+        self._known = self._zygote
 
     def _fork_zygote(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -217,6 +218,28 @@ class Sandbox:
         """Have a worker ready, so that the next one with these limits need not be waited for."""
         if self._spare is None:
             self._spare = limits, self._jailed(limits)
+
+    def intact(self) -> bool:
+        """Whether the zygote has lived since the last call of this. Where it was killed, its workers went with it, and that they
+        gave no answer says nothing of their code; a clean one is started."""
+        if self.tier == "D":
+            return True
+        was_replaced, self._known = self._known != self._zygote, self._zygote
+        if self._zygote_lives():
+            return not was_replaced
+        with self._lock:
+            self._end_zygote()
+            self._spawn_zygote()
+            self._known = self._zygote
+        return False
+
+    def _zygote_lives(self) -> bool:
+        if self._process is not None:
+            return self._process.poll() is None
+        try:
+            return os.waitid(os.P_PID, self._zygote, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
 
     def _jailed(self, limits: Limits | None) -> Worker:
         with self._lock:

@@ -312,6 +312,23 @@ def test_a_failure_of_the_graders_own_is_that_exercises_error(classroom, graded,
     assert results(classroom)["all", BASE].reason == base.reason
 
 
+def test_a_learner_is_not_blamed_for_a_zygote_that_was_killed(classroom, graded, sandbox, monkeypatch):
+    real, runs = Grader.grade, []
+
+    def grade(self, exercise, files, **options):
+        if options["student"] == "all" and exercise.file == BASE:
+            runs.append(exercise.file)
+            if len(runs) == 1:
+                os.kill(sandbox._zygote, signal.SIGKILL)
+                time.sleep(0.2)
+                return lost_result("all", BASE, "whatever came of it")
+        return real(self, exercise, files, **options)
+
+    monkeypatch.setattr(Grader, "grade", grade)
+    assert [one.status for one in graded("all")["all"]] == ["graded", "graded"] and len(runs) == 2
+    assert results(classroom)["all", BASE].points == 4
+
+
 @pytest.mark.parametrize("broken", ["solutions/chaffs/ex01_base/triple.py", "course.toml"])
 def test_a_broken_course_is_found_before_the_first_submission(classroom, graded, broken):
     (classroom / "course" / broken).write_text("def double(x:\n")

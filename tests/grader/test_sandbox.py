@@ -1032,3 +1032,28 @@ def test_a_worker_that_was_prepared_is_taken_once_and_only_if_it_fits_and_lives(
         sandbox.prepare(limits)
         left = sandbox._spare[1]
     assert not left.alive
+
+
+@pytest.mark.parametrize("start", ["spawn", "fork"])
+def test_a_zygote_that_was_killed_is_told_once_and_replaced(start):
+    """Forked from a process of its own: this one holds other threads."""
+    code = f"""
+import os, signal, time, torch
+from grader.sandbox.client import Package, Sandbox
+package = Package(main="one", files={{"one.py": b"def one(): return 1"}})
+with Sandbox("auto", start="{start}") as sandbox:
+    worker = sandbox.worker(package)
+    told = [sandbox.intact(), sandbox.intact()]
+    os.kill(sandbox._zygote, signal.SIGKILL)
+    time.sleep(0.2)
+    told += [sandbox.intact(), sandbox.intact()]
+    os.kill(sandbox._zygote, signal.SIGKILL)
+    time.sleep(0.2)
+    sandbox.worker(package)  # finds out by itself
+    told += [sandbox.intact(), sandbox.intact()]
+    print(told)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=client.ROOT, env=clean_environment(), capture_output=True, text=True, timeout=150
+    )
+    assert done.stdout.strip() == "[True, True, False, True, False, True]", done.stderr
