@@ -287,7 +287,7 @@ class Sandbox:
         try:
             try:
                 pid, status_socket, status = self._fork_worker(spec, theirs, write_end)
-            except (OSError, ValueError):  # the zygote is gone, killed from outside: a clean one takes its place
+            except (OSError, ValueError, SandboxError):  # the zygote is gone, killed from outside: a clean one takes its place
                 self._end_zygote()
                 self._spawn_zygote()
                 pid, status_socket, status = self._fork_worker(spec, theirs, write_end)
