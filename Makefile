@@ -2,6 +2,7 @@
 #
 #   make check EX=06                 grade one exercise (or all, without EX)
 #   make check EX=06 DEBUG=test_x    one public example in your own process: print, breakpoint() and debuggers work
+#   make watch EX=06                 the same at every save; without EX, whichever exercise you save
 #   make hint EX=06                  the next of three hints
 #   make look EX=06                  what your own code makes: shapes and pictures
 #   make progress                    where you stand
@@ -18,7 +19,7 @@ RUN = @LADDER_MAKE=1 $(VENV)/bin/python -m grader
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help check hint look progress doctor pretrain talk submit verify stubs kit grade classroom report gradescope test lint setup setup-talk setup-instructor setup-test
+.PHONY: help check watch hint look progress doctor pretrain talk submit verify stubs kit grade classroom report gradescope test lint setup setup-talk setup-instructor setup-test
 
 help: $(VENV)/.core
 	@sed -n 's/^#  *\(make .*\)/  \1/p' Makefile
@@ -26,6 +27,9 @@ help: $(VENV)/.core
 
 check: $(VENV)/.core
 	$(RUN) check $(EX) $(if $(FROM),--from "$(FROM)") $(if $(DEBUG),--debug "$(DEBUG)") $(ARGS)
+
+watch: $(VENV)/.core
+	$(RUN) watch $(EX) $(ARGS)
 
 hint: $(VENV)/.core
 	$(RUN) hint $(EX) $(ARGS)

@@ -1,7 +1,8 @@
 """What checking costs, in CPU and wall time of whole process trees, against `import torch` and against one fresh pytest
 process per submission. Everything is measured interleaved in one run; compare ratios, not seconds.
 
-    python bench/cost.py [--rounds N] [--students N]
+    python bench/cost.py [--rounds N] [--students N]      one check, and one exercise of a class
+    python bench/cost.py --ladder [--students N]          a class on all exercises but training, four of five handed in right
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 EXERCISES = ("ex06_repeat_kv", "ex07_attention", "ex08_mask")
+TRAINING = "ex16_train"
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -53,14 +56,45 @@ def median(costs: list[Cost]) -> Cost:
     return Cost(statistics.median(cost.wall for cost in costs), statistics.median(cost.cpu for cost in costs))
 
 
+def ladder(students: int) -> None:
+    """CPU per student and exercise, and what `import torch` takes before and after: the unit of a machine that does other things."""
+    names = [path.stem for path in sorted((ROOT / "solutions").glob("ex*.py")) if path.stem != TRAINING]
+    random = Random(1)
+    before = measure(sys.executable, "-c", "import torch").cpu
+    costs = {}
+    for size in (1, students):
+        with tempfile.TemporaryDirectory() as folder:
+            for number in range(size):
+                for name in names:
+                    right = [ROOT / f"solutions/{name}.py", *sorted((ROOT / f"solutions/wheats/{name}").glob("*.py"))]
+                    wrong = sorted((ROOT / f"solutions/chaffs/{name}").glob("*.py"))
+                    path = Path(folder, "class", f"student{number:03d}", f"{name}.py")
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(random.choice(wrong if number and random.random() < 0.2 else right), path)
+            wanted = ",".join(name[2:4] for name in names)
+            command = (sys.executable, "-m", "grader", "grade", Path(folder, "class"), "--out", Path(folder, "results"))
+            costs[size] = measure(*command, "--exercises", wanted, "--jobs", "1").cpu
+    each = (costs[students] - costs[1]) / ((students - 1) * len(names))
+    after = measure(sys.executable, "-c", "import torch").cpu
+    unit = (before + after) / 2
+    print(
+        f"{students} students, {len(names)} exercises: {each:.2f} s of CPU per student and exercise, {each / unit:.2f} of `import torch`"
+    )
+    print(f"(`import torch`: {before:.2f} and {after:.2f} s; load at the end {os.getloadavg()[0]:.2f})")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--students", type=int, default=12, help="right and wrong submissions of one exercise")
+    parser.add_argument("--ladder", action="store_true", help="all exercises but training")
     options = parser.parse_args()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     grader = (sys.executable, "-m", "grader")
     print(f"load {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores, Python {sys.version.split()[0]}\n")
+    if options.ladder:
+        ladder(options.students)
+        return
 
     torch, check, wrong, fresh = [], [], [], []
     with tempfile.TemporaryDirectory() as folder:

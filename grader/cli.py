@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -21,7 +21,9 @@ from rich.text import Text
 from grader.course import Course, CourseError, Exercise, load_course
 
 if TYPE_CHECKING:
+    from grader.grading.batch import Executor
     from grader.grading.grade import Files, Grader
+    from grader.grading.protocol import Job
     from grader.grading.result import Result
     from grader.playing.own import OwnCode
     from grader.playing.saved import Speaker
@@ -132,7 +134,7 @@ def _complain(sentence: str) -> None:
 
 
 @contextlib.contextmanager
-def _grader(isolation: str, *, official: bool = False) -> Iterator[Grader]:
+def _grader(isolation: str, *, remember: bool = False) -> Iterator[Grader]:
     """A sandbox whose zygote was forked before anything secret was loaded, and a grader in it."""
     course = load_course(ROOT)
     try:
@@ -140,11 +142,13 @@ def _grader(isolation: str, *, official: bool = False) -> Iterator[Grader]:
     except ImportError as error:
         raise Stop(f"torch cannot be imported: {error}. `make setup` installs what the course needs") from None
     from grader.sandbox.client import Sandbox
+    from grader.sandbox.environment import keep_freed_memory
 
     with Sandbox(isolation, start="fork") as sandbox:
+        keep_freed_memory()
         from grader.grading.grade import Grader
 
-        yield Grader(course, sandbox, official=official)
+        yield Grader(course, sandbox, remember=remember)
 
 
 @app.command()
@@ -235,6 +239,27 @@ def _debug(course: Course, exercise: Exercise, files: Files, test: str, seed: in
     console.print(Text(f"  {outcome.outcome}" + (f": {outcome.message}" if outcome.message else ""), style=style))
     console.print()
     raise typer.Exit(0 if outcome.outcome == "passed" else 1)
+
+
+@app.command()
+def watch(exercise: ExerciseArgument = None, isolation: IsolationOption = "auto") -> None:
+    """Check at every save: an exercise, or whichever is saved. Ctrl-C ends.
+
+    What failed last time is run first. The inputs stay the same until everything passes.
+    """
+    course = load_course(ROOT)
+    one = course.exercise(exercise) if exercise else None
+    if not course.exercises_dir.is_dir():
+        raise Stop(f"{course.exercises_dir}: there is no such folder to watch")
+    with _grader(isolation, remember=True) as grader:
+        from grader.watching.screen import Screen
+        from grader.watching.watch import Watch
+
+        try:
+            Watch(course, grader, Screen(console), one).run()
+        except (OSError, RuntimeError) as error:
+            raise Stop(f"{course.exercises_dir} cannot be watched any more: {error}. Start `watch` again") from None
+    console.print()
 
 
 @app.command()
@@ -383,21 +408,38 @@ def grade(
     jobs: Annotated[
         int, typer.Option(metavar="N", min=1, max=256, help="Processes that grade. Default: one per core.")
     ] = os.cpu_count() or 1,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Same inputs for all. Default: fresh for everyone.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Repeat a batch: its inputs. Default: new in each batch.")] = None,
     isolation: IsolationOption = "auto",
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Dask's scheduler, or its scheduler file: grade on its workers.")
+    ] = None,
 ) -> None:
     """Grade a class. Stopped at any moment and started again, it does only what is missing.
 
     Exit code 0: all graded; 1: some in error; 2: wrong usage.
     """
-    from grader.grading.batch import Job
+    import secrets
+
     from grader.grading.command import grade_submissions
+    from grader.grading.protocol import Job
 
     course = load_course(ROOT)
     names = [part for part in (exercises or "").replace(",", " ").split() if part]
     wanted = list(dict.fromkeys(course.exercise(name).file for name in names)) or [one.file for one in course.exercises]
+    seed = secrets.randbits(48) if seed is None else seed  # one for all: the same questions, and references answer them once
     job = Job(root=ROOT, out=out.absolute(), exercises=sorted(wanted), isolation=isolation, seed=seed)
-    raise typer.Exit(grade_submissions(console, submissions, job, jobs))
+    raise typer.Exit(grade_submissions(console, submissions, job, jobs, _cluster(scheduler)))
+
+
+def _cluster(scheduler: str | None) -> Callable[[Job], Executor] | None:
+    """Dask's workers as executor, if they are asked for."""
+    if scheduler is None:
+        return None
+    try:
+        from grader.grading.cluster import Cluster
+    except ImportError as error:
+        raise Stop(f"{error.name} is missing: `make setup-instructor` installs what --scheduler needs") from None
+    return lambda job: Cluster(job, scheduler, say=lambda sentence: errors.print(Text(sentence, style="yellow")))
 
 
 @app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

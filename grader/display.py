@@ -16,6 +16,7 @@ from grader.grading.result import CATEGORIES, Result, TestResult
 from grader.text import clean, one_line
 
 SHOWN_FAILURES = 4
+SHORT_OUTPUT = 4  # lines of what a learner's code printed, on a small screen
 EXAMPLES = "examples"
 EXAMPLES_ONLY = "They are a small part of what is graded in the end: read the contract and the traps once more."
 
@@ -54,8 +55,10 @@ def show_result(
     *,
     everything: bool = False,
     unfinished: Sequence[Exercise] = (),
+    short: bool = False,
 ) -> None:
-    """The verdict on one exercise. `unfinished`: earlier ones that it uses and whose last check found something."""
+    """The verdict on one exercise. `unfinished`: earlier ones that it uses and whose last check found something. `short` is for a
+    screen of 24 lines."""
     good = is_complete(result)
     console.print()
     console.print(_heading(exercise, result, good))
@@ -66,7 +69,7 @@ def show_result(
     if result.reason == "not started":
         _show_not_started(console, course, exercise, result)
         return
-    show_findings(console, exercise, result, everything=everything)
+    show_findings(console, exercise, result, everything=everything, short=short)
     if result.prerequisites == "reference":
         _block(
             console,
@@ -77,12 +80,18 @@ def show_result(
         names = " and ".join(f"{one.label} ({one.title})" for one in unfinished)
         _block(console, f"This exercise uses your {names}", "The last check there found mistakes: mend them first.")
     if result.output:
-        _block(console, "Your code printed", result.output)
+        _block(console, "Your code printed", _end_of(result.output, SHORT_OUTPUT) if short else result.output)
     _next_step(console, course, exercise, result)
 
 
 def show_findings(
-    console: Console, exercise: Exercise, result: Result, *, everything: bool = False, examples_only: bool = False
+    console: Console,
+    exercise: Exercise,
+    result: Result,
+    *,
+    everything: bool = False,
+    examples_only: bool = False,
+    short: bool = False,
 ) -> None:
     """What passed, by category, and what failed (with `examples_only`, of the examples) and why; or the one reason why nothing
     could be checked."""
@@ -92,7 +101,8 @@ def show_findings(
     _print(console, _categories(result), below=1)
     if exercise.feedback != "verdict":
         tests = [test for test in result.tests if test.visible or not examples_only]
-        _show_failures(console, exercise, tests, everything)
+        shown = len(tests) if everything else 1 if short else SHOWN_FAILURES
+        show_failures(console, exercise, tests, shown=shown)
 
 
 def is_complete(result: Result) -> bool:
@@ -246,10 +256,17 @@ def group_failures(tests: Iterable[TestResult]) -> list[Failure]:
     return groups
 
 
-def _show_failures(console: Console, exercise: Exercise, tests: Sequence[TestResult], everything: bool) -> None:
+def _end_of(text: str, lines: int) -> str:
+    """The last lines of a text, and that there are more."""
+    every = text.rstrip().split("\n")
+    return "\n".join(every if len(every) <= lines else ["...", *every[1 - lines :]])
+
+
+def show_failures(console: Console, exercise: Exercise, tests: Iterable[TestResult], *, shown: int) -> None:
+    """What failed and why, one entry for each mistake, as far as the exercise's feedback policy lets it be told."""
     groups = group_failures(tests)
     explain = exercise.feedback == "explain"
-    for group in groups if everything else groups[:SHOWN_FAILURES]:
+    for group in groups[:shown]:
         title = Text(clean(group.title), style="bold").append(f"  [{group.category.replace('_', ' ')}]", style="not bold dim")
         heading = Table.grid(padding=(0, 1, 0, 0))
         heading.add_row(Text(mark(console, False), style="red"), title)
@@ -269,9 +286,10 @@ def _show_failures(console: Console, exercise: Exercise, tests: Sequence[TestRes
         for label, line in lines:
             table.add_row(label, Text(line, style="cyan" if label == "looks like" else ""))
         _print(console, table, indent=4, below=1)
-    rest = len(groups) - SHOWN_FAILURES
-    if rest > 0 and not everything:
-        _print(console, Text(f"... and {rest} more; --all shows them. The first is the one to mend first.", style="dim"), below=1)
+    rest = len(groups) - shown
+    if rest > 0:
+        all_of_them = command(f"check EX={exercise.label}") + (" ARGS=--all" if os.environ.get("LADDER_MAKE") else " --all")
+        _print(console, Text(f"... and {rest} more: {all_of_them}. The first is the one to mend first.", style="dim"), below=1)
 
 
 def _next_step(console: Console, course: Course, exercise: Exercise, result: Result) -> None:

@@ -20,8 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 from grader.course import Course, Exercise
-from grader.grading.batch import Job, grade_class
+from grader.grading.batch import grade_class
 from grader.grading.materials import MaterialError, read_materials
+from grader.grading.protocol import Job
 from grader.grading.result import Result, read_result, result_path
 from grader.submission import Submission
 

@@ -1,72 +1,28 @@
-"""Grades a class: hands submissions to resident runner processes, survives their deaths, and can be killed and started again.
+"""Grades a class: hands out one exercise of one submission at a time, survives the death of whoever grades it, and can be killed and
+started again.
 
-Runs no learner code and imports no torch. Each result is written by the runner that made it, by atomic rename, before the next
-begins: whatever is killed, only the exercise in work is lost.
+Who grades is an executor's affair (`local`: processes here; `cluster`: Dask workers anywhere); the rules are the same. Each result
+comes back and is written here, by atomic rename, before it counts as done: whatever is killed, only what was in work is lost.
+Runs no learner code and imports no torch.
 """
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from multiprocessing.connection import Connection, wait
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Protocol
 
 import msgspec
 
+from grader.course import Course, load_course
 from grader.submission import Submission
 
-from .result import Result, Status, write_result
+from .local import LocalRunners
+from .protocol import BatchError, Died, Finished, Job, Task, finished, lost_result
+from .result import Result, ResultError, read_result, result_path, write_result
 
-MAX_DEATHS = 2  # runners that one exercise of a submission may take with it, or that may die before they are ready
-GOODBYE_SECONDS = 5.0
-
-
-class BatchError(Exception):
-    """Nothing can be graded here; `str` says why."""
-
-
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What all runners of one batch need to know."""
-
-    root: Path
-    out: Path
-    exercises: list[str]  # their files' names, in the order of the course
-    isolation: str = "auto"
-    seed: int | None = None
-    only: dict[str, list[str]] = {}  # student -> exercises, where these are not all
-    patient: bool = False  # whether diagnosis may take all the time it needs
-    undiagnosed: frozenset[str] = frozenset()  # students whose mistakes need no name
-    carry_forward: bool = True  # whether an early mistake is made good for later exercises
-
-
-class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What a runner is given: a submission, its exercises that are still to be done, and those that are done in this batch."""
-
-    submission: Submission
-    exercises: list[str]
-    finished: list[str] = []
-
-
-class Ready(msgspec.Struct, frozen=True):
-    """What a runner says first."""
-
-
-class Refused(msgspec.Struct, frozen=True):
-    """What it says if it can grade nothing at all."""
-
-    reason: str
-
-
-class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """What it says after each exercise."""
-
-    exercise: str
-    kept: bool  # the result on disk was up to date
-    status: Status
-    reason: str | None
-    official: bool
+MAX_DEATHS = 2  # runners that one exercise of a submission may take with it
 
 
 class Done(msgspec.Struct, kw_only=True):
@@ -80,10 +36,8 @@ class Done(msgspec.Struct, kw_only=True):
     unofficial: list[str] = []
 
     def note(self, finished: Finished) -> None:
-        """Take one exercise into account; what an earlier try graded is not only kept."""
+        """Take one exercise into account."""
         exercise = finished.exercise
-        if exercise in self.graded and finished.kept:
-            return
         (self.kept if finished.kept else self.graded).append(exercise)
         if finished.status == "error":
             self.errors[exercise] = finished.reason or ""
@@ -93,161 +47,129 @@ class Done(msgspec.Struct, kw_only=True):
             self.unofficial.append(exercise)
 
 
-def lost_result(student: str, exercise: str, reason: str) -> Result:
-    """What stands in place of a result that could not be made."""
-    return Result(student=student, exercise=exercise, status="error", reason=reason, points=None, max_points=0.0, official=False)
+class Executor(Protocol):
+    """Whoever has tasks graded."""
 
+    def fill(self, batch: Batch) -> None:
+        """Take as many tasks as can be put in hand."""
 
-def _serve(connection: Connection, job: Job) -> None:
-    """What a runner's process does; torch is imported there and not here."""
-    from .runner import serve
-
-    serve(connection, job)
-
-
-class _Runner:
-    """One resident process and what it is working on."""
-
-    def __init__(self, job: Job) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, job), daemon=False)
-        self.process.start()
-        theirs.close()
-        self.ready = False
-        self.task: Task | None = None
-        self.began_with: list[str] = []  # the exercise with which its last task began
-
-    def receive(self) -> Ready | Refused | Finished | Done | None:
-        """What it sent, or None when it has died."""
-        assert isinstance(self.connection, Connection)
-        try:
-            return self.connection.recv()
-        except (EOFError, OSError):
-            return None
-
-    def say_goodbye(self) -> None:
-        """Ask an idle one to end, so that it can tidy up."""
-        if self.ready and self.task is None:
-            with contextlib.suppress(OSError):
-                self.connection.send(None)
-
-    def end(self, patience: float = 0.0) -> int | None:
-        """End it, after it had `patience` seconds to do so by itself; returns its exit code."""
-        self.process.join(patience)
-        self.process.kill()
-        self.process.join()
-        self.connection.close()
-        return self.process.exitcode
-
-
-def grade_class(job: Job, submissions: Sequence[Submission], jobs: int) -> Iterator[Done]:
-    """Grade every submission with `jobs` runners; yields each as it is done. Close the iterator to stop early.
-
-    Raises `BatchError` when the course or the machine is such that nothing can be graded.
-    """
-    batch = _Batch(job, submissions, jobs)
-    try:
-        while batch.waiting or batch.busy():
-            batch.employ()
-            yield from batch.listen()
-    finally:
-        batch.end()
-
-
-class _Batch:
-    """The runners, the tasks that wait, and what is known of the submissions in work."""
-
-    def __init__(self, job: Job, submissions: Sequence[Submission], jobs: int) -> None:
-        self.job, self.jobs = job, jobs
-        self.waiting = deque(
-            Task(submission=submission, exercises=list(job.only.get(submission.key, job.exercises))) for submission in submissions
-        )
-        self.runners: list[_Runner] = []
-        self.done: dict[str, Done] = {}
-        self.deaths: Counter[tuple[str, str]] = Counter()
-        self.false_starts = 0
-
-    def busy(self) -> list[_Runner]:
-        """Those at work."""
-        return [runner for runner in self.runners if runner.task]
-
-    def employ(self) -> None:
-        """Give every runner something to do, and start as many as there is work for."""
-        idle = [runner for runner in self.runners if runner.ready and not runner.task]
-        for runner in idle[: len(self.waiting)]:
-            task = self._next(runner)
-            try:
-                runner.connection.send(task)
-                runner.task, runner.began_with = task, task.exercises[:1]
-            except OSError:  # it is gone, which is not this task's fault
-                self.waiting.appendleft(task)
-        starting = sum(not runner.ready for runner in self.runners)
-        while len(self.runners) < self.jobs and starting < len(self.waiting):
-            self.runners.append(_Runner(self.job))
-            starting += 1
-
-    def _next(self, runner: _Runner) -> Task:
-        """Take a task from those that wait: one that begins with the exercise that this runner knows by now, or else with one
-        that no other is at, or else the first."""
-        others = [other.began_with for other in self.runners if other is not runner]
-        ranks = (lambda task: task.exercises[:1] == runner.began_with, lambda task: task.exercises[:1] not in others)
-        for fits in ranks:
-            for index, task in enumerate(self.waiting):
-                if fits(task):
-                    del self.waiting[index]
-                    return task
-        return self.waiting.popleft()
-
-    def listen(self) -> Iterator[Done]:
-        """Wait until some runner says something or dies."""
-        runners = {runner.connection: runner for runner in self.runners}
-        for connection in wait(list(runners)):
-            runner = runners[connection]
-            message = runner.receive()
-            if isinstance(message, Refused):
-                raise BatchError(message.reason)
-            if isinstance(message, Ready):
-                runner.ready, self.false_starts = True, 0
-            elif isinstance(message, Finished):
-                self._note(runner.task, message)
-            elif isinstance(message, Done):
-                runner.task = None
-                yield self.done.pop(message.student, message)
-            else:
-                yield from self._after_death(runner)
-
-    def _note(self, task: Task | None, finished: Finished) -> None:
-        assert task is not None
-        self.done.setdefault(task.submission.key, Done(student=task.submission.key)).note(finished)
-        task.exercises.remove(finished.exercise)
-        task.finished.append(finished.exercise)
-
-    def _after_death(self, runner: _Runner) -> Iterator[Done]:
-        """Let another runner try once more what this one died of; then record that it cannot be graded, and go on."""
-        self.runners.remove(runner)
-        code, task = runner.end(1.0), runner.task  # its end of the pipe closes a moment before it has an exit code
-        if not runner.ready:
-            self.false_starts += 1
-            if self.false_starts >= MAX_DEATHS:
-                raise BatchError(f"the grading process ends before it can grade anything (exit {code})")
-        if task is None:
-            return
-        if task.exercises:
-            exercise, student = task.exercises[0], task.submission.key
-            self.deaths[student, exercise] += 1
-            if self.deaths[student, exercise] >= MAX_DEATHS:
-                reason = f"the grading process died {MAX_DEATHS} times on this submission (exit {code})"
-                write_result(self.job.out, lost_result(student, exercise, reason))
-                self._note(task, Finished(exercise=exercise, kept=False, status="error", reason=reason, official=False))
-        if task.exercises:
-            self.waiting.appendleft(task)
-        else:
-            yield self.done.pop(task.submission.key)
+    def listen(self) -> Iterator[tuple[Task, Finished | Died]]:
+        """Wait, for some seconds at most, for what became of some of them. Raises `BatchError` if nothing can be graded."""
 
     def end(self) -> None:
-        """End all runners, the idle ones in peace."""
-        for runner in self.runners:
-            runner.say_goodbye()
-        for runner in self.runners:
-            runner.end(GOODBYE_SECONDS if runner.ready and runner.task is None else 0.0)
+        """Stop everything that was started."""
+
+
+def grade_class(
+    job: Job,
+    submissions: Sequence[Submission],
+    jobs: int,
+    *,
+    executor: Callable[[Job], Executor] | None = None,
+    on_result: Callable[[], None] = lambda: None,
+) -> Iterator[Done]:
+    """Grade every submission with `jobs` runners, or with another executor; yields each submission as it is done.
+
+    `on_result` is called after each result. Close the iterator to stop early. Raises `BatchError` when the course or the machine is
+    such that nothing can be graded.
+    """
+    batch = Batch(job, load_course(job.root), submissions)
+    hands = LocalRunners(job, jobs) if executor is None else executor(job)
+    try:
+        while not batch.is_over:
+            hands.fill(batch)
+            for task, answer in hands.listen():
+                done = batch.settle(task, answer)
+                on_result()
+                if done is not None:
+                    yield done
+    finally:
+        hands.end()
+
+
+class Batch:
+    """What is to be done, what is in hand and what is done.
+
+    The order is by exercise and then by submission, so that a suite's references answer once for many; an exercise's prerequisites
+    come before it, so that what they are worth is known.
+    """
+
+    def __init__(self, job: Job, course: Course, submissions: Sequence[Submission]) -> None:
+        self.job, self.course = job, course
+        self._submissions = {submission.key: submission for submission in submissions}
+        wanted = {key: job.only.get(key, job.exercises) for key in self._submissions}
+        pairs = ((exercise, key) for exercise in job.exercises for key in self._submissions if exercise in wanted[key])
+        self._waiting = deque(pairs)
+        self._left = {key: len(exercises) for key, exercises in wanted.items()}
+        self._open = sum(self._left.values())
+        self._deaths: Counter[tuple[str, str]] = Counter()
+        self._done: dict[str, Done] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks are in nobody's hand."""
+        return len(self._waiting)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all is done."""
+        return self._open == 0
+
+    def take(self, exercise: str = "", others: Sequence[str] | set[str] = ()) -> Task | None:
+        """The next task, or None. Where exercises do not depend on each other, runners stay with one as long as there is something
+        to do, then go to one that no other is at: a runner remembers what an exercise's references and chaffs answered."""
+        if not self._waiting:
+            return None
+        if not self.job.carry_forward:
+            ranks = (lambda one: one == exercise, lambda one: one not in others)
+            for index in (next((i for i, (one, _) in enumerate(self._waiting) if fits(one)), None) for fits in ranks):
+                if index is not None:
+                    pair = self._waiting[index]
+                    del self._waiting[index]
+                    return self._task(*pair)
+        return self._task(*self._waiting.popleft())
+
+    def put_back(self, task: Task) -> None:
+        """Let somebody else do it: whoever had it is gone, for reasons of their own."""
+        self._waiting.appendleft((task.exercise, task.student))
+
+    def settle(self, task: Task, answer: Finished | Died) -> Done | None:
+        """Write a result, or see to it that another tries; what became of the submission, if this was its last exercise."""
+        if isinstance(answer, Died):
+            self._deaths[task.exercise, task.student] += 1
+            if self._deaths[task.exercise, task.student] < MAX_DEATHS:
+                self.put_back(task)
+                return None
+            reason = f"the grading process died {MAX_DEATHS} times on this submission ({answer.reason})"
+            answer = finished(lost_result(task.student, task.exercise, reason))
+        if answer.result is not None:
+            try:
+                write_result(self.job.out, answer.result)
+            except (OSError, ResultError) as error:
+                raise BatchError(f"a result cannot be written: {error}") from None
+        done = self._done.setdefault(task.student, Done(student=task.student))
+        done.note(answer)
+        self._open -= 1
+        self._left[task.student] -= 1
+        return self._done.pop(task.student) if not self._left[task.student] else None
+
+    def _task(self, exercise: str, student: str) -> Task:
+        one, submission = self.course.exercise(exercise), self._submissions[student]
+        names = [earlier.file for earlier in self.course.prerequisites_of(one)]
+        done = self._done.get(student)
+        found = {name for name in chain(done.graded, done.kept)} if done is not None else set()
+        results = {name: self._on_disk(student, name) for name in names if name in found}
+        return Task(
+            student=student,
+            exercise=exercise,
+            files={name: submission.file(name) for name in (*names, exercise)},
+            before=self._on_disk(student, exercise),
+            known={name: result for name, result in results.items() if result is not None},
+        )
+
+    def _on_disk(self, student: str, exercise: str) -> Result | None:
+        try:
+            result = read_result(result_path(self.job.out, student, exercise))
+        except ResultError:
+            return None
+        return msgspec.structs.replace(result, tests=[], output=None, environment=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -11,13 +12,16 @@ from rich.text import Text
 from grader.submission import SubmissionError, find_submissions
 from grader.text import one_line
 
-from .batch import Done, Job, grade_class
+from .batch import Done, Executor, grade_class
+from .protocol import Job
 
 LISTED = 10
 
 
-def grade_submissions(console: Console, folder: Path, job: Job, jobs: int) -> int:
-    """Grade all submissions in `folder`; returns the exit code."""
+def grade_submissions(
+    console: Console, folder: Path, job: Job, jobs: int, executor: Callable[[Job], Executor] | None = None
+) -> int:
+    """Grade all submissions in `folder`, with `jobs` processes here or with another executor; returns the exit code."""
     submissions = find_submissions(folder)
     if not submissions:
         raise SubmissionError(f"{folder}: no submissions; expected a folder or a .zip per student")
@@ -25,17 +29,18 @@ def grade_submissions(console: Console, folder: Path, job: Job, jobs: int) -> in
         job.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SubmissionError(f"{job.out}: cannot be written: {error.strerror}") from None
-    columns = (TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TextColumn("students"), TimeRemainingColumn())
+    columns = (TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TextColumn("exercises"), TimeRemainingColumn())
     done: list[Done] = []
-    batch = grade_class(job, submissions, min(jobs, len(submissions)))
+    total = len(submissions) * len(job.exercises)
+    progress = Progress(*columns, console=console, transient=True)
+    bar = progress.add_task("grading", total=total)
+    batch = grade_class(job, submissions, min(jobs, total), executor=executor, on_result=lambda: progress.advance(bar))
     try:
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task("grading", total=len(submissions))
-            for one in batch:
-                done.append(one)
-                progress.advance(task)
+        with progress:
+            done.extend(batch)
     except KeyboardInterrupt:
-        console.print(Text(f"stopped after {len(done)} of {len(submissions)} students; the same command goes on from here"))
+        finished = round(progress.tasks[0].completed)
+        console.print(Text(f"stopped after {finished} of {total} exercises; the same command goes on from here"))
         return 130
     finally:
         batch.close()

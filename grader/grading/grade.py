@@ -22,7 +22,7 @@ from grader.course import Course, Exercise
 from grader.sandbox.client import Sandbox, SandboxError
 from grader.sandbox.probe import probe
 from grader.submission import Problem, SourceFile
-from grader.suite.plugin import Suite, SuiteRun, TestRecord, run_suite
+from grader.suite.plugin import Suite, SuiteRun, TestRecord, Watcher, run_suite
 from grader.suite.sentences import EARLIER_STUB, NOT_STARTED
 
 from .materials import Materials, make_suite, read_materials, result_key
@@ -36,13 +36,20 @@ class Grader:
     """A course and a sandbox, ready to grade any number of submissions in this process."""
 
     def __init__(
-        self, course: Course, sandbox: Sandbox, *, official: bool = False, carry_forward: bool = True, patient: bool = False
+        self,
+        course: Course,
+        sandbox: Sandbox,
+        *,
+        official: bool = False,
+        carry_forward: bool = True,
+        patient: bool = False,
+        remember: bool = False,
     ) -> None:
         """With `official` the sandbox is probed once; only then can results be official. With `carry_forward` a mistake in an
-        earlier exercise does not cost points in later ones. With `patient` the diagnosis has no small limit of time, and remembers
-        what chaffs answer, for runs with the same seed."""
+        earlier exercise does not cost points in later ones. With `remember` what references answer is kept for more runs of one
+        exercise with one seed. With `patient` the diagnosis has no small limit of time, and what chaffs answer is kept, too."""
         self.course, self.sandbox = course, sandbox
-        self._official, self._carry_forward, self._patient = official, carry_forward, patient
+        self._official, self._carry_forward, self._patient, self._remember = official, carry_forward, patient, remember
         self._probe: list[str] | None = None
         self._materials: dict[str, Materials] = {}
 
@@ -51,6 +58,10 @@ class Grader:
         if exercise.file not in self._materials:
             self._materials[exercise.file] = read_materials(self.course, exercise)
         return self._materials[exercise.file]
+
+    def forget_materials(self) -> None:
+        """Read the course's own files anew when they are needed next."""
+        self._materials.clear()
 
     def probed(self) -> list[str] | None:
         """What the hostile probe could do here; None when it was not asked for."""
@@ -89,9 +100,13 @@ class Grader:
         known: Mapping[str, Result] | None = None,
         only: str | None = None,
         explain: bool = True,
+        first: frozenset[str] = frozenset(),
+        watcher: Watcher | None = None,
+        own: bool = False,
     ) -> Result:
         """Grade one exercise. `known` holds results of earlier exercises of the same submission, by file name; without `explain` no
-        mistake is looked for by name."""
+        mistake is looked for by name. The tests whose ids are `first` run before the others, and `watcher` is told of each;
+        with `own` they run on the learner's earlier exercises, whatever these are worth."""
         started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
         materials = self.materials(exercise)
         seed = secrets.randbits(48) if seed is None else seed
@@ -118,27 +133,28 @@ class Grader:
             )
         try:
             suite = self._suite(materials, found, seed, only)
-            run = run_suite(suite if explain else msgspec.structs.replace(suite, chaffs=[]), self.sandbox)
+            suite = msgspec.structs.replace(suite, first=first, chaffs=suite.chaffs if explain else [])
+            run = run_suite(suite, self.sandbox, watcher)
             tests, faults, which = _results(run.tests), _faults(run, exercise, materials, only), "own"
-            if not faults and self._prerequisite_failed(exercise, materials, files, run, known):
-                again = self._on_references(materials, found, seed, only)
+            if not faults and not own and self._prerequisite_failed(exercise, materials, files, run, known):
+                again = self._on_references(materials, found, seed, only, watcher)
                 if again is not None and _points(again) > _points(tests):
                     tests, which = again, "reference"
         except SandboxError as error:
             reason = f"the sandbox failed: {error}"
             return Result(**common, status="error", reason=reason, points=None, max_points=exercise.points, official=False)
         environment = self.environment()
-        own = which == "own"
+        is_own = which == "own"
         return Result(
             **common,
             status="error" if faults else "graded",
-            reason="; ".join(faults) or (_reason(tests, run) if own else None),
+            reason="; ".join(faults) or (_reason(tests, run) if is_own else None),
             points=None if faults else _points(tests),
             max_points=round(sum(test.max_points for test in tests if test.outcome not in ("not_assessed", "error")), 6),
             official=not faults and environment.probe == [],
             prerequisites=which,
             tests=tests,
-            output=run.output if own and run.output else None,
+            output=run.output if is_own and run.output else None,
             environment=environment,
             key=result_key(materials, {**found, **problems}, self.hardware()),
             seconds=round(time.perf_counter() - clock, 3),
@@ -158,7 +174,8 @@ class Grader:
 
     def _suite(self, materials: Materials, files: dict[str, bytes], seed: int, only: str | None) -> Suite:
         suite = make_suite(self.course, materials, files, seed, only)
-        return msgspec.structs.replace(suite, diagnosis_seconds=PATIENCE, remember=True) if self._patient else suite
+        seconds = PATIENCE if self._patient else suite.diagnosis_seconds
+        return msgspec.structs.replace(suite, diagnosis_seconds=seconds, remember=self._remember, remember_chaffs=self._patient)
 
     # --- an early bug is not punished twice ---
 
@@ -175,13 +192,13 @@ class Grader:
         return False
 
     def _on_references(
-        self, materials: Materials, found: dict[str, bytes], seed: int, only: str | None
+        self, materials: Materials, found: dict[str, bytes], seed: int, only: str | None, watcher: Watcher | None
     ) -> list[TestResult] | None:
         """The suite again, with the reference in place of every prerequisite; None if the grader failed in it. Nothing the
         learner's code says is kept, since it shares its process with reference code here."""
         main = f"{materials.exercise.file}.py"
         files = {**materials.references, main: found[main]}
-        run = run_suite(self._suite(materials, files, seed, only), self.sandbox)
+        run = run_suite(self._suite(materials, files, seed, only), self.sandbox, watcher)
         if _faults(run, materials.exercise, materials, only):
             return None
         return [msgspec.structs.replace(test, message=_silent(test), picture=None) for test in _results(run.tests)]

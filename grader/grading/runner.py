@@ -1,36 +1,52 @@
-"""A resident process that grades submissions one after the other: torch is imported once, a zygote forked, then suites loaded.
+"""A resident process that grades one task after the other: torch is imported once, a zygote forked, then suites loaded.
 
-Started by `batch` through multiprocessing's spawn; imports nothing of the course before the zygote is forked. It answers with
-`Ready` or `Refused`, then for every `Task` with a `Finished` per exercise and a `Done` at the end.
+Started by `local.Runner` as `python -m grader.grading.runner FD PARENT`; imports nothing of the course before the zygote is forked.
+It is sent a `Job` and says `Ready` or `Refused`, then answers every `Task` with `Finished`. It writes nothing to disk.
 """
 
 from __future__ import annotations
 
-import contextlib
+import os
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch  # noqa: F401 - before the fork: the zygote inherits it
 
 from grader.sandbox import jail
 from grader.sandbox.client import Sandbox
+from grader.sandbox.environment import keep_freed_memory
+
+MAX_TRIES = 2  # of one task whose zygote is killed from outside, out of memory perhaps
 
 if TYPE_CHECKING:
-    from .batch import Finished, Job, Task
+    from .protocol import Finished, Job, Task
 
 
-def serve(connection: Connection, job: Job) -> None:
-    """Grade every submission that arrives until None does."""
+def main() -> None:
+    """Serve the parent until it says None or goes away."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the command's to handle
     try:
         jail.die_with_parent()
     except AttributeError:  # no prctl: not Linux
         pass
+    if os.getppid() != int(sys.argv[2]):
+        return  # it died before it could be bound to
+    connection = Connection(int(sys.argv[1]))
+    try:
+        serve(connection)
+    except (EOFError, ConnectionError):
+        pass
+
+
+def serve(connection: Connection) -> None:
+    """Grade every task that arrives until None does."""
+    job: Job = connection.recv()
     with Sandbox(job.isolation, start="fork") as sandbox:
-        from .batch import Done, Ready, Refused
+        keep_freed_memory()
+        from .protocol import Ready, Refused
 
         try:
             grade = grading(job, sandbox)
@@ -39,74 +55,65 @@ def serve(connection: Connection, job: Job) -> None:
             return
         connection.send(Ready())
         while (task := connection.recv()) is not None:
-            for finished in grade(task):
-                connection.send(finished)
-            connection.send(Done(student=task.submission.key))
+            connection.send(grade(task))
 
 
-def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Iterator[Finished]]:
-    """A function that grades one submission's exercises and writes their results; what is up to date is left alone.
+def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Finished]:
+    """A function that grades one task; a result from an earlier batch that is up to date is left alone.
 
     Whatever the course or this machine lacks is found here, before the first submission: it raises.
     """
     from grader.course import load_course
 
-    from .batch import Finished, lost_result
     from .grade import Grader
-    from .result import Result, ResultError, read_result, result_path, write_result
+    from .protocol import finished, lost_result
 
     course = load_course(job.root)
-    grader = Grader(course, sandbox, official=True, carry_forward=job.carry_forward, patient=job.patient)
+    grader = Grader(
+        course,
+        sandbox,
+        official=True,
+        carry_forward=job.carry_forward,
+        patient=job.patient,
+        remember=job.seed is not None,
+    )
     for name in job.exercises:
         grader.materials(course.exercise(name))
     may_be_official = grader.probed() == []
 
-    def fresh(path: Path, key: str) -> Result | None:
-        """The result on disk, if it is what grading would make again."""
+    def is_fresh(task: Task) -> bool:
+        """Whether the earlier result is what grading would make again."""
+        before = task.before
+        if before is None or before.status == "error":
+            return False
+        if before.status == "graded" and may_be_official and not before.official:
+            return False
+        return before.key == grader.key(course.exercise(task.exercise), task.files.__getitem__)
+
+    def grade(task: Task) -> Finished:
         try:
-            result = read_result(path)
-        except ResultError:
-            return None
-        if result.key != key or result.status == "error":
-            return None
-        return None if result.status == "graded" and may_be_official and not result.official else result
-
-    def one(task: Task, name: str, known: dict[str, Result]) -> Finished:
-        exercise, submission = course.exercise(name), task.submission
-        path = result_path(job.out, submission.key, exercise.file)
-        kept = fresh(path, grader.key(exercise, submission.file))
-        explain = submission.key not in job.undiagnosed
-        result = kept or grader.grade(
-            exercise, submission.file, student=submission.key, seed=job.seed, known=known, explain=explain
-        )
-        if kept is None:
-            write_result(job.out, result)
-        known[exercise.file] = result
-        return Finished(
-            exercise=exercise.file,
-            kept=kept is not None,
-            status=result.status,
-            reason=result.reason,
-            official=result.official,
-        )
-
-    def failed(task: Task, name: str, error: Exception) -> Finished:
-        """A failure of the grader's own, which is no reason to lose the rest of the class."""
-        reason = f"the grader failed: {type(error).__name__}: {error}"
-        with contextlib.suppress(OSError, ResultError):
-            write_result(job.out, lost_result(task.submission.key, name, reason))
-        return Finished(exercise=name, kept=False, status="error", reason=reason, official=False)
-
-    def grade(task: Task) -> Iterator[Finished]:
-        known: dict[str, Result] = {}
-        for name in task.finished:  # by a runner that died later
-            with contextlib.suppress(ResultError):
-                known[name] = read_result(result_path(job.out, task.submission.key, name))
-        for name in task.exercises:
-            try:
-                finished = one(task, name, known)
-            except Exception as error:
-                finished = failed(task, name, error)
-            yield finished
+            if is_fresh(task):
+                assert task.before is not None
+                return finished(task.before, kept=True)
+            for _ in range(MAX_TRIES):
+                result = grader.grade(
+                    course.exercise(task.exercise),
+                    task.files.__getitem__,
+                    student=task.student,
+                    seed=job.seed,
+                    known=task.known,
+                    explain=task.student not in job.undiagnosed,
+                )
+                if sandbox.intact():
+                    break
+            else:
+                result = lost_result(task.student, task.exercise, f"the zygote was killed {MAX_TRIES} times")
+        except Exception as error:  # a failure of the grader's own is no reason to lose the rest of the class
+            result = lost_result(task.student, task.exercise, f"the grader failed: {type(error).__name__}: {error}")
+        return finished(result)
 
     return grade
+
+
+if __name__ == "__main__":
+    main()

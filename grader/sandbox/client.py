@@ -159,8 +159,10 @@ class Sandbox:
         self._zygote = 0
         self._process: subprocess.Popen | None = None
         self._lock = threading.Lock()
+        self._spare: tuple[Limits, Worker] | None = None
         if self.tier != "D":
             self._fork_zygote() if start == "fork" else self._spawn_zygote()
+        self._known = self._zygote
 
     def _fork_zygote(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -202,6 +204,44 @@ class Sandbox:
 
     def worker(self, package: Package, limits: Limits | None = None) -> Worker:
         """A fresh jailed worker that holds `package`. Tries the tiers from the best down when isolation is "auto"."""
+        spare, self._spare = self._spare, None
+        if spare is not None and spare[0] == (limits or Limits()) and spare[1].is_idle():
+            worker = spare[1]
+        else:
+            if spare is not None:
+                spare[1].kill()
+            worker = self._jailed(limits)
+        worker.load(package)
+        return worker
+
+    def prepare(self, limits: Limits) -> None:
+        """Have a worker ready, so that the next one with these limits need not be waited for."""
+        if self._spare is None:
+            self._spare = limits, self._jailed(limits)
+
+    def intact(self) -> bool:
+        """Whether the zygote has lived since the last call of this. Where it was killed, its workers went with it, and that they
+        gave no answer says nothing of their code; a clean one is started."""
+        if self.tier == "D":
+            return True
+        was_replaced, self._known = self._known != self._zygote, self._zygote
+        if self._zygote_lives():
+            return not was_replaced
+        with self._lock:
+            self._end_zygote()
+            self._spawn_zygote()
+            self._known = self._zygote
+        return False
+
+    def _zygote_lives(self) -> bool:
+        if self._process is not None:
+            return self._process.poll() is None
+        try:
+            return os.waitid(os.P_PID, self._zygote, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
+
+    def _jailed(self, limits: Limits | None) -> Worker:
         with self._lock:
             tiers = [self.tier] if self.tier else list(jail.TIERS)
             for tier in tiers:
@@ -214,7 +254,6 @@ class Sandbox:
                 break
             else:
                 raise SandboxError("isolation cannot be had here: " + "; ".join(self.refusals))
-        worker.load(package)
         return worker
 
     def _open(self, tier: str, limits: Limits) -> _Connection:
@@ -248,7 +287,7 @@ class Sandbox:
         try:
             try:
                 pid, status_socket, status = self._fork_worker(spec, theirs, write_end)
-            except (OSError, ValueError):  # the zygote is gone, killed from outside: a clean one takes its place
+            except (OSError, ValueError, SandboxError):  # the zygote is gone, killed from outside: a clean one takes its place
                 self._end_zygote()
                 self._spawn_zygote()
                 pid, status_socket, status = self._fork_worker(spec, theirs, write_end)
@@ -300,6 +339,8 @@ class Sandbox:
 
     def close(self) -> None:
         """End the zygote and with it all workers."""
+        if self._spare is not None:
+            self._spare[1].kill()
         self._end_zygote()
         shutil.rmtree(self._root, ignore_errors=True)
 
@@ -367,6 +408,14 @@ class Worker:
         except (OSError, wire.WireError, wire.DeadlineError) as error:
             self.kill()
             raise SandboxError(f"a worker did not take its files ({type(error).__name__})") from None
+
+    def is_idle(self) -> bool:
+        """Whether it still waits for what it is to do."""
+        try:
+            self._listen()
+        except (OSError, EOFError, wire.WireError):
+            return False
+        return self._alive
 
     def refill(self) -> None:
         """A new test begins: the memory that its answers may take is whole again."""

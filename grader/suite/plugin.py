@@ -5,10 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
-import logging
 import math
-import os
-import sys
 import time
 import traceback
 from collections import Counter
@@ -22,7 +19,7 @@ import pytest
 from grader.sandbox.client import Limits, Package, Sandbox, SandboxError, Worker, WorkerGone
 from grader.sandbox.remote import ForbiddenCall, LearnerError, Observation, Remote, Session
 
-from . import by_hand
+from . import by_hand, resident
 from .checks import Mistake, NotAssessed
 from .diagnosis import (
     BY_HAND,
@@ -75,9 +72,11 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     exercise_seconds: float = 120.0
     max_hangs: int = 3
     diagnosis_seconds: float = SECONDS  # of CPU time at most
-    remember: bool = False  # what references and chaffs answer: for many runs of one exercise with one seed
+    remember: bool = False  # what references answer: for more runs of one exercise with one seed
+    remember_chaffs: bool = False  # and what chaffs answer: for very many
     seed: int = 0
     only: str | None = None  # run only tests whose name contains this
+    first: frozenset[str] = frozenset()  # ids of tests to run before the others
     debug_paths: dict[str, str] | None = None  # real paths of the learner's files: run them in this process
 
 
@@ -108,11 +107,15 @@ class SuiteRun(msgspec.Struct, kw_only=True):
     output: str = ""
 
 
-class Plugin:
-    """The pytest plugin of one run."""
+Watcher = Callable[[TestRecord, str | None], None]  # a test that has just run, and the chaff that it looks like so far
 
-    def __init__(self, suite: Suite, sandbox: Sandbox | None) -> None:
-        self.suite, self.sandbox = suite, sandbox
+
+class Plugin:
+    """The pytest plugin of one suite, for one run after the other: `begin`, `select`, the tests, `finish`."""
+
+    def begin(self, suite: Suite, sandbox: Sandbox | None, watcher: Watcher | None = None) -> None:
+        """A new run: nothing of an earlier one is left."""
+        self.suite, self.sandbox, self._watcher = suite, sandbox, watcher
         self._deadline = math.inf
         if suite.debug_paths is not None:
             self.process: LearnerProcess = OwnProcess(suite.learner, suite.debug_paths)
@@ -124,7 +127,8 @@ class Plugin:
         self.run = SuiteRun()
         self._records: dict[str, TestRecord] = {}
         self._search = Search(suite.chaffs, seconds=suite.diagnosis_seconds)
-        trusted = [suite.reference, *(chaff.package for chaff in suite.chaffs)] if suite.remember else []
+        trusted = [suite.reference] if suite.remember or suite.remember_chaffs else []
+        trusted += [chaff.package for chaff in suite.chaffs] if suite.remember_chaffs else []
         remember_only(suite.seed, [package for package in trusted if package])
         self._imported = False
         self._hangs = 0
@@ -140,8 +144,8 @@ class Plugin:
         if report.failed:
             self.run.problems.append(f"{report.nodeid}: {report.longreprtext}"[-2000:])
 
-    @pytest.hookimpl
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    def select(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Have a record for each collected test of this run; returns the tests in the order in which they are to be run."""
         cases = Counter(_function(item) for item in items)
         kept = []
         for item in items:
@@ -167,7 +171,8 @@ class Plugin:
             self._records[item.nodeid] = record
             self.run.tests.append(record)
             kept.append(item)
-        items[:] = kept
+        first = self.suite.first
+        return sorted(kept, key=lambda item: self._records[item.nodeid].id not in first) if first else kept
 
     # --- running ---
 
@@ -191,6 +196,8 @@ class Plugin:
             except BaseException as error:
                 self._judge(pyfuncitem, record, error)
         record.message = fit(record.message)
+        if self._watcher is not None:
+            self._watcher(record, settle(self._search.found).get(pyfuncitem.nodeid))
         return True
 
     def _blocked(self) -> str | None:
@@ -287,7 +294,7 @@ class Plugin:
             quick = not (measured or fresh or question is None or wanted is None)
             if quick and not same_observation(question.answer_of(chaff.package, asked), wanted):
                 return False
-            if self.suite.remember and not measured:
+            if self.suite.remember_chaffs and not measured:
                 known = recorded(
                     self.suite.seed, chaff.package, item.nodeid, lambda: self._record(item, record, chaff, fresh=fresh)
                 )
@@ -352,8 +359,8 @@ class Plugin:
         }
         return {name: ours.get(name, item.funcargs[name]) for name in item._fixtureinfo.argnames}
 
-    @pytest.hookimpl
-    def pytest_sessionfinish(self) -> None:
+    def finish(self) -> None:
+        """The run is over: settle on names for the mistakes, and let go of everything."""
         hints = {chaff.name: chaff.hint for chaff in self.suite.chaffs}
         for nodeid, name in settle(self._search.found).items():
             record = self._records[nodeid]
@@ -458,48 +465,13 @@ def _function(item: pytest.Item) -> str:
     return item.nodeid.removesuffix(item.name) + (getattr(item, "originalname", None) or item.name)
 
 
-CONFIG = Path(__file__).with_name("pytest.ini")
-OFF = (
-    *("terminal", "cacheprovider", "faulthandler", "doctest", "junitxml", "pastebin", "logging", "warnings", "debugging"),
-    *("unraisableexception", "threadexception", "setuponly", "setupplan", "stepwise", "legacypath"),
-)
-
-
-def run_suite(suite: Suite, sandbox: Sandbox | None, *, collect_only: bool = False) -> SuiteRun:
+def run_suite(suite: Suite, sandbox: Sandbox | None, watcher: Watcher | None = None, *, collect_only: bool = False) -> SuiteRun:
     """Run public and hidden tests of one exercise on one learner's package. Faults of the suite are in `problems`.
 
-    With `collect_only` nothing runs: the tests are listed, with their points."""
-    plugin = Plugin(suite, sandbox)
-    options = ["-c", str(CONFIG), "--rootdir", str(suite.public.parent), "--import-mode=importlib", "--noconftest"]
-    options += ["--assert=plain", "--capture=no"]
-    if collect_only:
-        options.append("--collect-only")
-    if suite.debug_paths is None:  # a debugger may take all the time it needs
-        options += ["-p", "pytest_timeout", f"--timeout={suite.exercise_seconds + 60:g}"]
-    for name in OFF:
-        options += ["-p", f"no:{name}"]
-    logging.disable(logging.CRITICAL)
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    os.environ.pop("PYTEST_ADDOPTS", None)
-    try:
-        code = pytest.main([*options, *(str(file) for file in suite.files)], plugins=[plugin])
-    finally:
-        logging.disable(logging.NOTSET)
-        plugin.process.close()
-        _forget_modules(suite.files)
-    if (
-        code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-        and not plugin.run.problems
-    ):
-        plugin.run.problems.append(f"pytest ended with {code!r}")
-    return plugin.run
-
-
-def _forget_modules(files: list[Path]) -> None:
-    """Let the next run read its test files anew: another course may have files of the same names, and files change."""
-    paths = {str(path) for path in files}
-    for name in [name for name, module in sys.modules.items() if getattr(module, "__file__", None) in paths]:
-        del sys.modules[name]
+    `watcher` is told of each test as soon as it has run. After a KeyboardInterrupt, which is passed on, the next run is as good.
+    With `collect_only` nothing runs: the tests are listed, with their points.
+    """
+    return resident.run(Plugin, suite, sandbox, watcher, collect_only=collect_only)
 
 
 __all__ = ["Plugin", "SandboxError", "Suite", "SuiteRun", "points", "run_suite"]

@@ -1,7 +1,7 @@
 """Runners that only play, for tests of a batch: they import no torch, so that they start in a moment.
 
 They note what they do in a file. A submission's name says how each exercise ends: "dies-1" kills its runner in the first exercise
-every time, "dies-once-2" only in the first try of the second.
+every time, "dies-once-2" only in the first try of the second; a "slow" one takes a moment.
 """
 
 from __future__ import annotations
@@ -9,30 +9,36 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from multiprocessing.connection import Connection
 
-from grader.grading.batch import Done, Finished, Job, Ready, Refused
-from grader.grading.result import Result, write_result
+from grader.grading.protocol import Finished, Job, Ready, Refused, Task, finished
+from grader.grading.result import Result
+
+
+def play(job: Job, task: Task) -> Finished:
+    """Note a task and pretend to grade it."""
+    log, line = job.out / "log", f"{task.student} {task.exercise}\n"
+    first = line not in log.read_text()
+    with log.open("a") as file:
+        file.write(line)
+    number = 1 + job.exercises.index(task.exercise)
+    if task.student == f"dies-{number}" or (task.student == f"dies-once-{number}" and first):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if task.student.startswith("sleeps"):
+        time.sleep(600)
+    if task.student.startswith("slow"):
+        time.sleep(0.2)
+    with (job.out / "who").open("a") as file:
+        file.write(f"{task.exercise} {os.getppid()}\n")
+    result = Result(student=task.student, exercise=task.exercise, status="graded", points=1.0, max_points=1.0, official=True)
+    return finished(result)
 
 
 def playing(connection: Connection, job: Job) -> None:
-    log = job.out / "log"
     connection.send(Ready())
     while (task := connection.recv()) is not None:
-        student = task.submission.key
-        for number, exercise in enumerate(job.exercises, start=1):
-            if exercise not in task.exercises:
-                continue
-            line = f"{student} {exercise}\n"
-            first = line not in log.read_text()
-            with log.open("a") as file:
-                file.write(line)
-            if student == f"dies-{number}" or (student == f"dies-once-{number}" and first):
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = Result(student=student, exercise=exercise, status="graded", points=1.0, max_points=1.0, official=True)
-            write_result(job.out, result)
-            connection.send(Finished(exercise=exercise, kept=False, status="graded", reason=None, official=True))
-        connection.send(Done(student=student))
+        connection.send(play(job, task))
 
 
 def refusing(connection: Connection, job: Job) -> None:
@@ -43,10 +49,12 @@ def ending(connection: Connection, job: Job) -> None:
     sys.exit(3)
 
 
-def waiting_then_ending(connection: Connection, job: Job) -> None:
+def answering_then_ending(connection: Connection, job: Job) -> None:
     """Takes one task, then leaves between two."""
     connection.send(Ready())
-    task = connection.recv()
-    for exercise in task.exercises:
-        connection.send(Finished(exercise=exercise, kept=True, status="missing", reason="no file", official=False))
-    connection.send(Done(student=task.submission.key))
+    connection.send(play(job, connection.recv()))
+
+
+if __name__ == "__main__":
+    connection = Connection(int(sys.argv[2]))
+    globals()[sys.argv[1]](connection, connection.recv())

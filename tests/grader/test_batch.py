@@ -10,19 +10,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from grader.course import CourseError
-from grader.grading import batch as batch_module
-from grader.grading.batch import BatchError, Done, Finished, Job, Task, grade_class, lost_result
+from grader.course import CourseError, load_course
+from grader.grading import local
+from grader.grading.batch import Batch, Done, grade_class
 from grader.grading.grade import Grader
+from grader.grading.local import Runner
 from grader.grading.materials import MaterialError
+from grader.grading.protocol import BatchError, Died, Finished, Job, Task, finished, lost_result
 from grader.grading.result import Result, read_result, result_path, write_result
 from grader.grading.runner import grading
 from grader.submission import Submission, find_submissions
-from tests.grader.playing_runners import ending, playing, refusing, waiting_then_ending
 from tests.grader.small_course import BASE, DOUBLE, QUADRUPLE, ROOT, TOP, write_course, write_submission
 
 EXERCISES = [BASE, TOP]
@@ -42,12 +42,13 @@ def submissions_of(*students: str) -> list[Submission]:
 @pytest.fixture
 def play(tmp_path, monkeypatch) -> Callable[..., list[Done]]:
     """Grades submissions of these names with runners that play; the log is `play.log()`."""
+    write_course(tmp_path / "course")
     (tmp_path / "results").mkdir()
     log = tmp_path / "results/log"
     log.write_text("")
 
-    def play(*students: str, jobs: int = 1, serve: Callable = playing, **more) -> list[Done]:
-        monkeypatch.setattr(batch_module, "_serve", serve)
+    def play(*students: str, jobs: int = 1, serve: str = "playing", **more) -> list[Done]:
+        monkeypatch.setattr(Runner, "command", ("-m", "tests.grader.playing_runners", serve))
         return sorted(grade_class(job_in(tmp_path, **more), submissions_of(*students), jobs), key=lambda done: done.student)
 
     play.log = lambda: log.read_text().splitlines()
@@ -94,50 +95,92 @@ def test_what_kills_every_runner_is_an_error_and_the_rest_is_graded(play, tmp_pa
 
 def test_a_course_that_cannot_be_graded_stops_the_batch_with_its_reason(play):
     with pytest.raises(BatchError, match="the course has no suite"):
-        play("a", "b", jobs=2, serve=refusing)
+        play("a", "b", jobs=2, serve="refusing")
 
 
 def test_runners_that_never_start_stop_the_batch(play):
     with pytest.raises(BatchError, match=r"ends before it can grade anything \(exit 3\)"):
-        play(*"abcdef", jobs=2, serve=ending)
+        play(*"abcdef", jobs=2, serve="ending")
 
 
 def test_a_runner_that_leaves_between_two_submissions_is_replaced_and_nobody_blamed(play):
-    done = play("a", "b", "c", serve=waiting_then_ending)
-    assert done == [Done(student=name, kept=EXERCISES, missing=EXERCISES) for name in "abc"]
+    done = play("a", "b", "c", serve="answering_then_ending")
+    assert done == [Done(student=name, graded=EXERCISES) for name in "abc"]
+    assert len(play.log()) == 6
 
 
-def test_runners_stay_with_an_exercise_and_keep_out_of_each_others_way(tmp_path):
+def test_a_runner_that_never_answers_is_taken_for_dead(play, monkeypatch):
+    monkeypatch.setattr(local, "TASK_SECONDS", 1.0)
+    monkeypatch.setattr(local, "TICK", 0.1)
+    first, second = play("a", "sleeps", jobs=2, only={"sleeps": [BASE]})
+    assert first == Done(student="a", graded=EXERCISES)
+    assert second.errors[BASE].startswith("the grading process died 2 times on this submission (the grading process did not")
+
+
+def batch_of(folder: Path, *students: str, **more) -> Batch:
+    return Batch(job_in(folder, **more), load_course(write_course(folder / "course")), submissions_of(*students))
+
+
+def pair(task: Task | None) -> tuple[str, str]:
+    assert task is not None
+    return task.exercise, task.student
+
+
+def test_a_class_goes_exercise_by_exercise_and_what_came_before_is_known(tmp_path):
+    batch = batch_of(tmp_path, "a", "b")
+    tasks = [batch.take() for _ in range(3)]
+    assert list(map(pair, tasks)) == [(BASE, "a"), (BASE, "b"), (TOP, "a")] and tasks[2].known == {}
+    graded = Result(student="b", exercise=BASE, status="graded", points=1.0, max_points=4.0, official=True, key="k")
+    assert batch.settle(tasks[1], finished(graded)) is None
+    last = batch.take()
+    assert pair(last) == (TOP, "b") and last.known[BASE].points == 1.0 and set(last.files) == {BASE, TOP}
+    assert batch.settle(last, finished(lost_result("b", TOP, "oh"))) == Done(student="b", graded=EXERCISES, errors={TOP: "oh"})
+    assert batch.take() is None and not batch.is_over
+
+
+def test_what_dies_is_tried_before_everything_else_and_only_once_more(tmp_path):
+    batch = batch_of(tmp_path, "a", "b", only={"a": [BASE], "b": [BASE]})
+    first = batch.take()
+    assert batch.settle(first, Died("exit -9")) is None
+    again = batch.take()
+    assert pair(again) == pair(first) == (BASE, "a")
+    assert batch.settle(again, Died("exit -9")).errors.keys() == {BASE}
+    assert pair(batch.take()) == (BASE, "b")
+
+
+def test_where_nothing_depends_runners_stay_with_an_exercise_and_keep_out_of_each_others_way(tmp_path):
     only = {f"{name}{number}": [name] for number in range(3) for name in (BASE, TOP)}
-    batch = batch_module._Batch(job_in(tmp_path, only=only), submissions_of(*only), 2)
-    one, other = batch.runners = [SimpleNamespace(began_with=[]), SimpleNamespace(began_with=[])]
-    given = []
-    for runner in (one, other, other, one, one, one):
-        task = batch._next(runner)
-        runner.began_with = task.exercises[:1]
-        given.append(task.submission.key)
+    batch = batch_of(tmp_path, *only, only=only, carry_forward=False)
+    at, given = {1: "", 2: ""}, []
+    for runner in (1, 2, 2, 1, 1, 1):
+        task = batch.take(at[runner], {at[3 - runner]})
+        at[runner] = task.exercise
+        given.append(task.student)
     assert given == [f"{BASE}0", f"{TOP}0", f"{TOP}1", f"{BASE}1", f"{BASE}2", f"{TOP}2"]
-    assert not batch.waiting
+    assert batch.take() is None
 
 
-def test_what_became_of_an_exercise_is_noted_once():
-    done = Done(student="a")
-    done.note(Finished(exercise=BASE, kept=False, status="graded", reason=None, official=False))
-    done.note(Finished(exercise=BASE, kept=True, status="graded", reason=None, official=False))
-    done.note(Finished(exercise=TOP, kept=True, status="missing", reason="no file", official=False))
-    assert done == Done(student="a", graded=[BASE], kept=[TOP], missing=[TOP], unofficial=[BASE])
+@pytest.fixture
+def runners(monkeypatch) -> list[Runner]:
+    """All runners that are started."""
+    started: list[Runner] = []
+    real = Runner.__init__
+    monkeypatch.setattr(Runner, "__init__", lambda self, job: (started.append(self), real(self, job))[1])
+    return started
 
 
-def test_a_batch_that_is_closed_early_leaves_no_process(play, tmp_path, monkeypatch):
-    monkeypatch.setattr(batch_module, "_serve", playing)
-    runners = []
-    real = batch_module._Runner
-    monkeypatch.setattr(batch_module, "_Runner", lambda job: runners.append(real(job)) or runners[-1])
-    batch = grade_class(job_in(tmp_path), submissions_of(*"abcdefgh"), 2)
+def is_alive(runner: Runner) -> bool:
+    return runner.process.poll() is None
+
+
+def test_a_batch_that_is_closed_early_leaves_no_process(play, tmp_path, monkeypatch, runners):
+    monkeypatch.setattr(Runner, "command", ("-m", "tests.grader.playing_runners", "playing"))
+    only = {name: [BASE] for name in "abcdefgh"}
+    batch = grade_class(job_in(tmp_path, only=only), submissions_of(*only), 2)
     next(batch)
     batch.close()
-    assert len(runners) == 2 and not any(runner.process.is_alive() for runner in runners)
-    assert len(list((tmp_path / "results").glob("*/ex02.json"))) < 8
+    assert len(runners) == 2 and not any(map(is_alive, runners))
+    assert len(list((tmp_path / "results").glob("*/ex01.json"))) < 8
 
 
 def test_the_parent_of_the_runners_imports_no_torch():
@@ -165,13 +208,18 @@ def classroom(tmp_path) -> Path:
 
 @pytest.fixture
 def graded(classroom, sandbox, monkeypatch) -> Callable[..., dict[str, list[Finished]]]:
-    """Grades the class as a runner does, in this process; the probe is told what to find."""
+    """Grades the class in this process, in the order of a batch; the probe is told what to find."""
 
     def graded(*students: str, could: Sequence[str] = (), **more) -> dict[str, list[Finished]]:
         monkeypatch.setattr("grader.grading.grade.probe", lambda *_: list(could))
-        grade = grading(job_in(classroom, **more), sandbox)
+        job = job_in(classroom, **more)
+        grade = grading(job, sandbox)
         found = [one for one in find_submissions(classroom / "submissions") if one.key in students or not students]
-        return {one.key: list(grade(Task(submission=one, exercises=list(EXERCISES)))) for one in found}
+        batch, answers = Batch(job, load_course(job.root), found), {one.key: [] for one in found}
+        while (task := batch.take()) is not None:
+            answers[task.student].append(grade(task))
+            batch.settle(task, answers[task.student][-1])
+        return answers
 
     return graded
 
@@ -264,17 +312,21 @@ def test_a_failure_of_the_graders_own_is_that_exercises_error(classroom, graded,
     assert results(classroom)["all", BASE].reason == base.reason
 
 
-def test_what_an_earlier_runner_finished_is_known_to_the_next(classroom, sandbox, monkeypatch):
-    monkeypatch.setattr("grader.grading.grade.probe", lambda *_: [])
-    grade = grading(job_in(classroom), sandbox)
-    (wrong,) = [one for one in find_submissions(classroom / "submissions") if one.key == "wrong"]
-    write_result(classroom / "results", lost_result("wrong", BASE, "the grading process died 2 times"))
-    runs, real = [], Grader.grade
-    monkeypatch.setattr(
-        Grader, "grade", lambda self, exercise, *a, **k: runs.append(exercise.file) or real(self, exercise, *a, **k)
-    )
-    (top,) = grade(Task(submission=wrong, exercises=[TOP], finished=[BASE]))
-    assert runs == [TOP] and (top.status, results(classroom)["wrong", TOP].prerequisites) == ("graded", "reference")
+def test_a_learner_is_not_blamed_for_a_zygote_that_was_killed(classroom, graded, sandbox, monkeypatch):
+    real, runs = Grader.grade, []
+
+    def grade(self, exercise, files, **options):
+        if options["student"] == "all" and exercise.file == BASE:
+            runs.append(exercise.file)
+            if len(runs) == 1:
+                os.kill(sandbox._zygote, signal.SIGKILL)
+                time.sleep(0.2)
+                return lost_result("all", BASE, "whatever came of it")
+        return real(self, exercise, files, **options)
+
+    monkeypatch.setattr(Grader, "grade", grade)
+    assert [one.status for one in graded("all")["all"]] == ["graded", "graded"] and len(runs) == 2
+    assert results(classroom)["all", BASE].points == 4
 
 
 @pytest.mark.parametrize("broken", ["solutions/chaffs/ex01_base/triple.py", "course.toml"])
@@ -310,10 +362,8 @@ def runs(pid: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-def test_a_class_is_graded_though_its_runner_is_killed_and_the_batch_interrupted(classroom, monkeypatch):
+def test_a_class_is_graded_though_its_runner_is_killed_and_the_batch_interrupted(classroom, runners):
     write_submission(classroom / "submissions", "all", base="import time\ntime.sleep(1.2)\n" + DOUBLE, top=QUADRUPLE)
-    runners, real = [], batch_module._Runner
-    monkeypatch.setattr(batch_module, "_Runner", lambda job: runners.append(real(job)) or runners[-1])
     submissions = find_submissions(classroom / "submissions")
     left: list[int] = []
 
@@ -343,4 +393,4 @@ def test_a_class_is_graded_though_its_runner_is_killed_and_the_batch_interrupted
         **{"all": 4, "late": 4, "wrong": 1, "typo": 0, "exits": 0, "nothing": None},
     }
     assert left and not any(map(runs, left)), "workers outlive their runner"
-    assert not any(runner.process.is_alive() for runner in runners)
+    assert not any(map(is_alive, runners))

@@ -38,9 +38,9 @@ def result(*tests: TestResult, **fields) -> Result:
     return Result(**{**values, **fields})
 
 
-def shown(result: Result, course: Course = COURSE, *, everything: bool = False, width: int = 100) -> str:
+def shown(result: Result, course: Course = COURSE, *, everything: bool = False, short: bool = False, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    show_result(console, course, course.exercise("06"), result, everything=everything)
+    show_result(console, course, course.exercise("06"), result, everything=everything, short=short)
     return console.file.getvalue()
 
 
@@ -61,8 +61,15 @@ def test_cases_of_one_sentence_and_tests_with_one_reason_are_told_once():
 def test_only_the_first_failures_are_shown_unless_all_are_asked_for():
     tests = [outcome(name, message=f"message {name}") for name in "abcdefg"]
     few, everything = shown(result(*tests)), shown(result(*tests), everything=True)
-    assert "message d" in few and "message e" not in few and "and 3 more; --all" in few
-    assert "message g" in everything and "more; --all" not in everything
+    assert "message d" in few and "message e" not in few and "and 3 more: " in few and "--all" in few
+    assert "message g" in everything and "--all" not in everything
+
+
+def test_on_a_small_screen_one_failure_is_shown_and_the_end_of_what_was_printed():
+    tests = [outcome(name, message=f"message {name}") for name in "abc"]
+    text = shown(result(*tests, output="\n".join(f"line {number}" for number in range(30))), short=True)
+    assert "message a" in text and "message b" not in text and "and 2 more" in text
+    assert "line 29" in text and "line 20" not in text and len(text.split("\n")) <= 23
 
 
 @pytest.mark.parametrize(

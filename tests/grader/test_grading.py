@@ -245,9 +245,9 @@ def test_known_results_of_prerequisites_are_believed(desk, monkeypatch):
     lost = msgspec.structs.replace(right, status="error", points=None)
     calls, real = [], grade_module.run_suite
 
-    def run_suite(suite, sandbox):
+    def run_suite(suite, sandbox, *watcher):
         calls.append(suite.learner.main)
-        return real(suite, sandbox)
+        return real(suite, sandbox, *watcher)
 
     monkeypatch.setattr(grade_module, "run_suite", run_suite)
     for known, runs in ((right, [TOP]), (wrong, [TOP, TOP]), (lost, [TOP, TOP])):
@@ -269,8 +269,8 @@ def test_carrying_forward_can_be_turned_off(desk):
 def test_a_grader_that_fails_on_the_references_leaves_the_own_score(desk, monkeypatch):
     real = grade_module.run_suite
 
-    def run_suite(suite, sandbox):
-        run = real(suite, sandbox)
+    def run_suite(suite, sandbox, *watcher):
+        run = real(suite, sandbox, *watcher)
         on_reference = suite.learner.main == TOP and suite.learner.files[f"{BASE}.py"] == DOUBLE.encode()
         run.problems += ["the grader failed"] * on_reference
         return run

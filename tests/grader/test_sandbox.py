@@ -1007,3 +1007,53 @@ def test_empty_folders_of_killed_commands_are_removed(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
     Sandbox("D").close()
     assert {path.name for path in tmp_path.iterdir()} == {f"attention-ladder-{os.getpid()}-y", "attention-ladder-probe-z"}
+
+
+def test_a_worker_that_was_prepared_is_taken_once_and_only_if_it_fits_and_lives():
+    package = Package(main="one", files={"one.py": b"import os\ndef pid():\n    return os.getpid()\n"})
+    limits = Limits(call_seconds=5.0)
+    with Sandbox("auto") as sandbox:
+        sandbox.prepare(limits)
+        ready = sandbox._spare[1].pid
+        sandbox.prepare(limits)
+        with sandbox.worker(package, limits) as worker, sandbox.worker(package, limits) as other:
+            assert worker.pid == ready != other.pid
+            assert Remote(Session(lambda: worker)).pid() == Remote(Session(lambda: other)).pid() or sandbox.tier != "A"
+        sandbox.prepare(limits)
+        unfit = sandbox._spare[1]
+        with sandbox.worker(package, Limits(call_seconds=6.0)) as worker:
+            assert worker.pid != unfit.pid and not unfit.alive and worker.limits.call_seconds == 6.0
+        sandbox.prepare(limits)
+        dead = sandbox._spare[1]
+        os.kill(dead.pid, signal.SIGKILL)
+        time.sleep(0.2)
+        with sandbox.worker(package, limits) as worker:
+            assert worker.pid != dead.pid and worker.alive
+        sandbox.prepare(limits)
+        left = sandbox._spare[1]
+    assert not left.alive
+
+
+@pytest.mark.parametrize("start", ["spawn", "fork"])
+def test_a_zygote_that_was_killed_is_told_once_and_replaced(start):
+    """Forked from a process of its own: this one holds other threads."""
+    code = f"""
+import os, signal, time, torch
+from grader.sandbox.client import Package, Sandbox
+package = Package(main="one", files={{"one.py": b"def one(): return 1"}})
+with Sandbox("auto", start="{start}") as sandbox:
+    worker = sandbox.worker(package)
+    told = [sandbox.intact(), sandbox.intact()]
+    os.kill(sandbox._zygote, signal.SIGKILL)
+    time.sleep(0.2)
+    told += [sandbox.intact(), sandbox.intact()]
+    os.kill(sandbox._zygote, signal.SIGKILL)
+    time.sleep(0.2)
+    sandbox.worker(package)  # finds out by itself
+    told += [sandbox.intact(), sandbox.intact()]
+    print(told)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=client.ROOT, env=clean_environment(), capture_output=True, text=True, timeout=150
+    )
+    assert done.stdout.strip() == "[True, True, False, True, False, True]", done.stderr

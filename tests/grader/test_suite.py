@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import sys
 import textwrap
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,7 @@ def run(tmp_path, sandbox):
         category: str = "numerics",
         calls: list[str] | None = None,
         call_seconds: float = 5.0,
+        watcher: Callable | None = None,
         **more,
     ) -> SuiteRun:
         files = []
@@ -72,7 +75,7 @@ def run(tmp_path, sandbox):
             seed=more.pop("seed", 5),
             **more,
         )
-        return run_suite(suite, sandbox)
+        return run_suite(suite, sandbox, watcher)
 
     return run
 
@@ -797,3 +800,98 @@ def test_a_suite_can_run_in_this_process_for_debuggers(run, tmp_path):
     record = only(run(learner="import os\ndef double(x):\n    return os.getpid()\n", debug_paths=paths))
     assert record.message == "the output is an int, not a tensor. Is a `return` missing?".replace(". Is a `return` missing?", "")
     assert Path(paths["ex01_double.py"]).exists() is False  # the path is only told to debuggers
+
+
+# --- suites that stay ---
+
+COUNTED = '''
+import builtins
+builtins.times_imported = getattr(builtins, "times_imported", 0) + 1
+
+@pytest.fixture(scope="module")
+def kept():
+    return []
+
+@points(1, "numerics")
+@pytest.mark.parametrize("n", [1, 2])
+def test_n(learner, kept, n):
+    """Counted."""
+    kept.append(n)
+    if len(kept) > n:
+        fail("a fixture of an earlier run is still there")
+    assert_equal(learner.double(n), 2 * n)
+
+@points(1, "shape")
+def test_last(learner):
+    """Last."""
+    x = randn(3)
+    assert_close(learner.double(x), 2 * x, tolerance=100.0)
+'''
+
+
+def outcomes(result: SuiteRun) -> list[str]:
+    assert result.problems == []
+    return [record.outcome for record in result.tests]
+
+
+@pytest.fixture
+def imported() -> Iterator[Callable[[], int]]:
+    """How often `COUNTED` was imported."""
+    builtins.times_imported = 0
+    yield lambda: builtins.times_imported
+    del builtins.times_imported
+
+
+def test_a_suite_is_imported_once_for_many_learners_and_nothing_of_one_run_is_left_in_the_next(run, imported):
+    three = "def double(x):\n    return 3 * x\n"
+    assert outcomes(run(COUNTED)) == ["passed"] * 3
+    assert outcomes(run(COUNTED, three, chaffs={"three": three})) == ["failed", "failed", "passed"]
+    assert outcomes(run(COUNTED, "import nothing_at_all\n")) == ["blocked"] * 3
+    assert outcomes(run(COUNTED)) == ["passed"] * 3
+    assert imported() == 1
+
+
+def test_a_suite_that_changed_is_imported_anew(run, imported):
+    run(COUNTED)
+    assert outcomes(run(COUNTED.replace("2 * n", "3 * n"))) == ["failed", "failed", "passed"]
+    assert outcomes(run(COUNTED)) == ["passed"] * 3
+    assert imported() == 2  # the first is still there
+
+
+def test_after_an_interruption_the_next_run_is_whole(run, imported):
+    def stop(record: TestRecord, name: str | None) -> None:
+        raise KeyboardInterrupt
+
+    assert outcomes(run(COUNTED)) == ["passed"] * 3
+    with pytest.raises(KeyboardInterrupt):
+        run(COUNTED, watcher=stop)
+    assert outcomes(run(COUNTED)) == ["passed"] * 3
+    assert imported() == 2
+
+
+def test_wanted_tests_run_first_and_each_is_told_as_it_ends(run):
+    told = []
+    result = run(
+        ONE_TEST.replace("_doubled", "_first") + ONE_TEST.replace("_doubled", "_last") + ONE_TEST.replace("_doubled", "_none"),
+        "def double(x):\n    return 7 * x\n",
+        chaffs={"seven": "def double(x):\n    return 7 * x\n"},
+        first=frozenset({"hidden::test_last"}),
+        watcher=lambda record, name: told.append((record.id.removeprefix("hidden::test_"), record.outcome, name)),
+    )
+    assert told == [(name, "failed", "seven") for name in ("last", "first", "none")]
+    assert [record.id.removeprefix("hidden::test_") for record in result.tests] == ["first", "last", "none"]
+
+
+def test_a_fixture_that_ends_pytest_is_a_fault_of_the_suite_and_the_next_run_is_whole(run):
+    bad = """
+    @pytest.fixture
+    def bad():
+        pytest.exit("enough")
+
+    @points(4, "shape")
+    def test_ends(bad):
+        \"\"\"Ends.\"\"\"
+    """
+    (problem,) = run(bad).problems
+    assert "Exit" in problem and "enough" in problem
+    assert outcomes(run()) == ["passed"]

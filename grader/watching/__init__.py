@@ -1,0 +1,1 @@
+"""`watch`: a verdict at every save, from a zygote and suites that stay warm."""

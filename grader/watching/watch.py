@@ -1,0 +1,186 @@
+"""The `watch` command: a verdict at every save. Runs no learner code: `Grader` has the sandbox do it.
+
+What failed last time is run first, and a test among it that fails again is told at once. A newer save, and Ctrl-C, interrupt what
+is running. The inputs stay the same from save to save, so that an error stays put while it is looked for and references need not
+compute again; once everything passes they are drawn anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from grader.course import Course, Exercise
+from grader.grading.grade import Grader
+from grader.grading.materials import MaterialError
+from grader.grading.result import Result
+from grader.progress import remember, unfinished_below
+from grader.sandbox.client import SandboxError
+from grader.submission import own_submission
+from grader.suite.plugin import TestRecord
+
+from .saves import Saves
+from .screen import Screen
+
+
+class Outdated(KeyboardInterrupt):
+    """What is running is of no use any more. Everything lets a KeyboardInterrupt through."""
+
+
+class Interrupts:
+    """Lets another thread, and Ctrl-C, end what the main thread is running: once per run, and nothing outside of a run."""
+
+    def __init__(self) -> None:
+        self.ended = False  # Ctrl-C was pressed
+        self._running = self._outdated = False
+        self._main = threading.main_thread().ident
+
+    def __enter__(self) -> Interrupts:
+        self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGUSR1)}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def interrupt(self) -> None:
+        """From any thread: what is running is outdated."""
+        assert self._main is not None
+        signal.pthread_kill(self._main, signal.SIGUSR1)
+
+    def check(self) -> None:
+        """End the run if it was told to end and something on the way ignored that."""
+        if self._outdated:
+            raise Outdated
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[None]:
+        """Something that can be ended: raises `Outdated`."""
+        self._outdated, self._running = False, True
+        try:
+            yield
+        finally:
+            self._running = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        first_time = not (self._outdated or self.ended)
+        self.ended = self.ended or number == signal.SIGINT
+        if self._running:
+            self._outdated = True
+            if first_time:
+                raise Outdated
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt
+
+
+class Watch:
+    """One session: a grader that stays warm, and what is known from one save to the next."""
+
+    def __init__(self, course: Course, grader: Grader, screen: Screen, exercise: Exercise | None) -> None:
+        self.course, self.grader, self.screen = course, grader, screen
+        self._exercise, self._pinned = exercise, exercise is not None
+        self._submission = own_submission(course.root)
+        self._failed: dict[str, frozenset[str]] = {}  # exercise -> ids of the tests that failed last time
+        self._seeds: dict[str, int] = {}
+        self._ours = {course.exercise_path(one): one for one in course.exercises}
+        self._interrupts = Interrupts()
+
+    def run(self) -> None:
+        """Give verdicts until Ctrl-C."""
+        folders = [self.course.exercises_dir, *(self.course.root / "tests" / name for name in ("public", "hidden"))]
+        there = [folder for folder in folders if folder.is_dir()]
+        with (
+            self._interrupts,
+            Saves(there, lambda path: path.suffix == ".py", self._interrupts.interrupt) as saves,
+            contextlib.suppress(KeyboardInterrupt),
+        ):
+            since: float | None = None
+            if self._exercise is None:
+                self.screen.show_waiting(self.course)
+            else:
+                self._verdict(self._exercise, since)
+            while not self._interrupts.ended:
+                saves.wait()
+                if since := self._chosen(saves.take()):
+                    self._verdict(self._exercise, since)
+
+    def _chosen(self, saved: set[Path]) -> float | None:
+        """Decide what the saved files mean; when they were saved, or None if they concern nothing that is watched."""
+        if not saved <= self._ours.keys():  # a given file or a test
+            self.grader.forget_materials()
+        mine = [self._ours[path] for path in saved if path in self._ours]
+        if not self._pinned and mine:
+            self._exercise = max(mine, key=lambda one: (_saved_at(self.course.exercise_path(one)) or 0.0, one.number))
+        if self._exercise is None:
+            return None
+        needed = {self._exercise.file, *(one.file for one in self.course.prerequisites_of(self._exercise))}
+        if mine and not any(one.file in needed for one in mine):
+            return None
+        now = time.time()
+        times = [at for path in saved if (at := _saved_at(path)) is not None and now - at < 5.0]
+        return min(times, default=now)
+
+    def _verdict(self, exercise: Exercise, since: float | None) -> None:
+        """Check one exercise and show what came of it, unless it is outdated before."""
+        with contextlib.suppress(Outdated), self._interrupts.run():
+            result = self._check(exercise, since)
+            self._failed[exercise.file] = frozenset(
+                test.id for test in result.tests if test.outcome in ("failed", "blocked", "error")
+            )
+            if result.status == "graded" and not self._failed[exercise.file]:
+                self._seeds.pop(exercise.file, None)
+            below = unfinished_below(self.course, exercise)
+            self.screen.show_result(self.course, exercise, result, below, since)
+            remember(self.course, [result])
+            if below and result.status == "graded" and self._failed[exercise.file]:
+                better = self._on_references(exercise, result)
+                if better is not None:
+                    self.screen.show_result(self.course, exercise, better, below, since)
+                    remember(self.course, [better])
+        with contextlib.suppress(SandboxError, MaterialError):  # said where it is needed
+            self.grader.sandbox.prepare(self.grader.materials(exercise).limits)
+
+    def _check(self, exercise: Exercise, since: float | None) -> Result:
+        first = self._failed.get(exercise.file, frozenset())
+        early: list[TestRecord] = []
+        told = False
+
+        def watcher(record: TestRecord, diagnosis: str | None) -> None:
+            nonlocal told
+            self._interrupts.check()
+            if told or not first:
+                return
+            if record.id in first:
+                early.append(record)
+            if record.id not in first or record.outcome in ("failed", "blocked"):
+                told = True
+                hint = next((chaff.hint for chaff in self.grader.materials(exercise).chaffs if chaff.name == diagnosis), None)
+                self.screen.show_early(exercise, early, hint, since)
+
+        self.screen.show_beginning(exercise, since)
+        seed = self._seeds.setdefault(exercise.file, secrets.randbits(48))
+        return self.grader.grade(exercise, self._submission.file, seed=seed, first=first, watcher=watcher, own=True)
+
+    def _on_references(self, exercise: Exercise, result: Result) -> Result | None:
+        """The result that `check` would show, where an earlier exercise is wrong; None if it is the same."""
+        known = {
+            one.file: Result(student="you", exercise=one.file, status="missing", points=None, max_points=0.0, official=False)
+            for one in self.course.prerequisites_of(exercise)
+        }  # at least one of them is wrong, which is all that is asked
+        again = self.grader.grade(
+            exercise, self._submission.file, seed=result.seed, known=known, watcher=lambda *_: self._interrupts.check()
+        )
+        return again if again.prerequisites == "reference" else None
+
+
+def _saved_at(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
