@@ -17,7 +17,7 @@ RUN = @LADDER_MAKE=1 $(VENV)/bin/python -m grader
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help check hint look progress doctor pretrain talk verify stubs kit grade report test lint setup setup-talk setup-instructor setup-test
+.PHONY: help check hint look progress doctor pretrain talk verify calibrate stubs kit grade report test lint setup setup-talk setup-instructor setup-test
 
 help: $(VENV)/.core
 	@sed -n 's/^#  *\(make .*\)/  \1/p' Makefile
@@ -44,6 +44,9 @@ talk: $(VENV)/.core $(if $(MODEL),$(VENV)/.talk)
 
 verify: $(VENV)/.core
 	$(RUN) verify $(EX) $(ARGS)
+
+calibrate: $(VENV)/.core
+	$(RUN) calibrate $(EX) $(ARGS)
 
 stubs: $(VENV)/.core
 	$(RUN) stubs $(ARGS)

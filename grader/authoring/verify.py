@@ -45,6 +45,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """Its name as a submission."""
         return f"{self.exercise}-{self.kind}-{self.name}"
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether its speed says something about the suite: that of right code, and of code that is only too slow."""
+        return self.kind in (REFERENCE, WHEAT) or self.category == "speed"
+
 
 class Proof(msgspec.Struct, kw_only=True):
     """What was found out about one exercise."""
@@ -90,6 +95,7 @@ def verify_course(
             carry_forward=False,
             patient=True,
             undiagnosed=frozenset(case.student for case in cases if case.kind != CHAFF),
+            untimed=frozenset(case.student for case in cases if not case.is_timed),
         )
         columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TextColumn("programs"))
         with Progress(*columns, console=console, transient=True) as progress:

@@ -75,9 +75,9 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Iterator[Finished]]:
         exercise, submission = course.exercise(name), task.submission
         path = result_path(job.out, submission.key, exercise.file)
         kept = fresh(path, grader.key(exercise, submission.file))
-        explain = submission.key not in job.undiagnosed
+        explain, timed = submission.key not in job.undiagnosed, submission.key not in job.untimed
         result = kept or grader.grade(
-            exercise, submission.file, student=submission.key, seed=job.seed, known=known, explain=explain
+            exercise, submission.file, student=submission.key, seed=job.seed, known=known, explain=explain, timed=timed
         )
         if kept is None:
             write_result(job.out, result)

@@ -46,12 +46,15 @@ class PeakMemory:
     def __init__(self, worker: Callable[[], Worker | None]) -> None:
         self._worker = worker
         self._used = False
+        self.measured = False
+        self.asked: tuple[RemoteFunction | RemoteModule, tuple, dict] | None = None  # for an explanation
 
     def __call__(self, function: RemoteFunction | RemoteModule, *arguments: Any, **keywords: Any) -> Peak:
         """Call `function` and keep its result there: peak bytes on top of what was held, the result included."""
         if self._used:
             raise AuthoringError("peak_memory measures once per test; parametrize the test for more")
         self._used = True
+        self.asked = function, arguments, keywords
         session = function._session
         held = session.ask("hold", "arguments", arguments=arguments)
         session.ask("hold", "nothing", arguments=())  # until the next request the worker may still hold the last one's bytes
@@ -63,6 +66,7 @@ class PeakMemory:
         after = worker.memory("VmPeak")
         if after is None:
             raise WorkerGone("the code ended its own process before its memory could be measured")
+        self.measured = True
         peak = Peak(max(0, after - before))
         peak.result = KeptResult(result, worker, after)
         session.observe(Observation(PEAK, value=MeasuredPeak(int(peak))))

@@ -516,3 +516,23 @@ def test_the_online_softmax_is_written_by_hand(learner, reference, by_hand):
     for is_causal in (False, True):
         assert_online(learner, reference, q, k, v, 3, is_causal=is_causal)
     by_hand.assert_clean()
+
+
+# --- speed ---
+
+
+@points(1, "speed")
+def test_flash_is_faster_than_by_hand(learner, judge, device):
+    """On "flash", attention over 1024 tokens and more takes the fused kernel's time, not that of a table of all scores."""
+    heads, times = (8, 20) if device == "cuda" else (1, 1)
+
+    def inputs_of_a_round():
+        q, k, v = (randn(1, heads, judge.size, 32, blunt="one sequence, or one head, is enough work") for _ in range(3))
+        return q, k, v, times, device
+
+    judge(learner.file("props").attend, inputs_of_a_round, lambda actual, expected: check_rows(actual, expected, device))
+
+
+def check_rows(actual, expected, device):
+    """The same rows, up to the rounding of the dtype that was used."""
+    assert_close(actual, expected, what="the last rows of the output", tolerance=5e-2 if device == "cuda" else None)
