@@ -56,7 +56,7 @@ class WorkerArm:
     def __init__(self, worker: Worker, function: RemoteFunction, device: str) -> None:
         self._worker, self._device, self._owner = worker, device, function._session
         self._session = Session(lambda: worker)
-        self._function = RemoteFunction(self._session, None, function._target["path"], function.what)
+        self._function = function.in_session(self._session)
         self._used = self._cpu_time()
 
     def _cpu_time(self) -> float:

@@ -25,6 +25,7 @@ from .verdict import APART, BATCH, MAX_ROUNDS, MIN_GAP, Round, Series, Timing
 SERIES = 3  # sets of workers that one verdict may take
 SERIES_SECONDS = 10.0  # after which a series of rounds ends, on the wall clock
 BAR = 40  # characters
+PARTS = {0.75: "three quarters", 0.5: "half", 0.25: "a quarter"}
 
 Make = Callable[[], Sequence[Any]]
 Check = Callable[[Any, Any], None]
@@ -133,7 +134,7 @@ class Judge:
         with the reference's.
         """
         timed = self.timed
-        if function._target["handle"] is not None:
+        if function.is_held:
             raise AuthoringError("judge takes a function by name, not a method of an object that was made before")
         arguments = make()
         check(function(*arguments), self.right(function)(*arguments))  # right first
@@ -148,7 +149,7 @@ class Judge:
 
     def right(self, function: RemoteFunction) -> RemoteFunction:
         """The reference's function of the same name."""
-        return RemoteFunction(self._reference()._session, None, function._target["path"], function.what)
+        return function.in_session(self._reference()._session)
 
     def _conclude(self, what: str) -> None:
         timing = self.timing
@@ -174,6 +175,8 @@ class TooSlow(Mistake):
                 f"{what} is right, but takes {timing.ratio:.1f} times what the reference takes; "
                 f"up to {timing.limit:.1f} times is full marks, and the slow way takes {timing.gap:.1f} times"
             )
+            if timing.share:
+                sentence += f": {PARTS[timing.share]} of the points"
         super().__init__(sentence, picture=bar(timing), open_picture=True)
         self.share = timing.share
 

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from grader.sandbox.client import Limits, Package, Sandbox, SandboxError, Worker, WorkerGone
+from grader.sandbox.client import Limits, Package, Sandbox, SandboxError, WorkerGone
 from grader.sandbox.remote import ForbiddenCall, LearnerError, Observation, Remote, Session
 
 from . import by_hand
@@ -312,9 +312,12 @@ class Plugin:
             return bool(self.session.trace)
         right = Chaff(name="", hint="", category="", package=self.suite.reference)
         measured = "peak_memory" in item.fixturenames
-        with self._stand_in(right, measured=measured, fresh=True) as (transport, worker):  # not the one that answers as reference
+        with self._stand_in(right, measured=measured, fresh=True) as (
+            transport,
+            process,
+        ):  # not the one that answers as reference
             try:
-                item.obj(**self._arguments(item, record, right, Session(transport), worker))
+                item.obj(**self._arguments(item, record, right, Session(transport), process))
             except Exception:
                 return False
         return True
@@ -337,8 +340,8 @@ class Plugin:
                     self.suite.seed, chaff.package, item.nodeid, lambda: self._record(item, record, chaff, fresh=fresh)
                 )
                 return is_like(known, trace)
-            with self._stand_in(chaff, measured=measured, fresh=fresh) as (transport, worker):
-                return self._run_again(item, record, chaff, trace, Session(transport), worker)
+            with self._stand_in(chaff, measured=measured, fresh=fresh) as (transport, process):
+                return self._run_again(item, record, chaff, trace, Session(transport), process)
 
         chaffs = [
             chaff for chaff in self.suite.chaffs if chaff.category != "speed" and (not measured or chaff.category == "memory")
@@ -347,27 +350,27 @@ class Plugin:
             self._search.explain(item.nodeid, chaffs, matches, cost=WORKER_TRIES if measured else 1)
 
     @contextlib.contextmanager
-    def _stand_in(self, chaff: Chaff, *, measured: bool, fresh: bool) -> Iterator[tuple[Callable, Callable]]:
+    def _stand_in(self, chaff: Chaff, *, measured: bool, fresh: bool) -> Iterator[tuple[Callable, LearnerProcess | None]]:
         """What takes the learner's place in a replay: this process; a fresh copy in it; or a worker, for memory."""
         if measured:
             assert self.sandbox is not None
             process = LearnerProcess(self.sandbox, chaff.package, self.suite.limits)
             try:
-                yield process.transport, lambda: process.worker
+                yield process.transport, process
             finally:
                 process.close()
         elif fresh:
             with fresh_local(chaff.package) as executor:
-                yield lambda: executor, lambda: None
+                yield lambda: executor, None
         else:
-            yield lambda: local(chaff.package), lambda: None
+            yield lambda: local(chaff.package), None
 
     def _record(self, item: pytest.Function, record: TestRecord, chaff: Chaff, *, fresh: bool) -> Recording:
         """What a chaff answers in this test, and whether it fails."""
-        with self._stand_in(chaff, measured=False, fresh=fresh) as (transport, worker):
+        with self._stand_in(chaff, measured=False, fresh=fresh) as (transport, process):
             session = Session(transport)
             try:
-                item.obj(**self._arguments(item, record, chaff, session, worker))
+                item.obj(**self._arguments(item, record, chaff, session, process))
             except Exception:
                 return Recording(session.trace, failed=True)
             return Recording([], failed=False)
@@ -379,14 +382,14 @@ class Plugin:
         chaff: Chaff,
         trace: list[Observation],
         session: Session,
-        worker: Callable[[], Worker | None],
+        process: LearnerProcess | None,
     ) -> bool:
         """The test once more, on the same inputs, with a chaff in the learner's place: whether it fails in the same way."""
-        arguments = self._arguments(item, record, chaff, session, worker)
+        arguments = self._arguments(item, record, chaff, session, process)
         return replay(session, trace, lambda: item.obj(**arguments))
 
     def _arguments(
-        self, item: pytest.Function, record: TestRecord, chaff: Chaff, session: Session, worker: Callable[[], Worker | None]
+        self, item: pytest.Function, record: TestRecord, chaff: Chaff, session: Session, process: LearnerProcess | None
     ) -> dict[str, Any]:
         """What a test is called with when a chaff is in the learner's place; its inputs start anew."""
         InputSource.current = InputSource(self.suite.seed, record.id)
@@ -394,7 +397,7 @@ class Plugin:
             "learner": Remote(session),
             "fresh_learner": Remote(session),
             "reference": self._reference(item) if self.suite.reference else None,
-            "peak_memory": PeakMemory(worker),
+            "peak_memory": PeakMemory(process),
             "judge": Judge(self.suite.timed.get(_name(item)), lambda: self._reference(item)),
             "by_hand": ByHandCheck(chaff.package, self.suite.rules, session),
         }
@@ -460,7 +463,7 @@ class Plugin:
     @pytest.fixture
     def peak_memory(self) -> PeakMemory:
         """Measures one call's peak memory, from outside."""
-        return PeakMemory(lambda: self.process.worker)
+        return PeakMemory(None if isinstance(self.process, OwnProcess) else self.process)
 
     @pytest.fixture
     def judge(self, request: pytest.FixtureRequest) -> Iterator[Judge]:

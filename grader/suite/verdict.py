@@ -110,9 +110,10 @@ class Series:
         return self._part() if nothing_left == "under" else self.timing("fail") if nothing_left == "over" else None
 
     def last_word(self) -> Timing:
-        """What is said when there will be no more rounds. Over the limit, but perhaps not by far: the smallest part of the points."""
+        """What is said when there will be no more rounds. Where it is only open by how far the code is over the limit, its median
+        place counts."""
         if self.anchors_separate() and self._side(HALFWAY) == "over":
-            return self.timing("partial", SHARES[-1])
+            return self._part() if self.timing("partial").position < NOTHING_LEFT else self.timing("fail")
         if not self.anchors_separate():
             reason = (
                 f"{APART}: they are a factor of "

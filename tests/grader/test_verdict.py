@@ -142,10 +142,10 @@ def test_a_clock_that_stands_still_breaks_nothing():
     assert ran([]).verdict == "not_assessed"
 
 
-def test_a_slow_verdict_that_stays_unclear_gives_the_smallest_part():
-    edge = 6**0.7  # where the points end
-    found = ran([(edge * (1.05 if index % 2 else 0.95), 1.0, 6.0) for index in range(MAX_ROUNDS)])
-    assert (found.verdict, found.share) == ("partial", 0.25)
+@pytest.mark.parametrize(("edge", "verdict", "share"), [(0.69, "partial", 0.25), (0.71, "fail", 0.0)])
+def test_where_it_stays_open_by_how_far_the_median_counts(edge, verdict, share):
+    found = ran([(6**edge * (1.05 if index % 2 else 0.95), 1.0, 6.0) for index in range(MAX_ROUNDS)])
+    assert (found.verdict, found.share, found.rounds) == (verdict, share, MAX_ROUNDS)
 
 
 def test_position_has_ends():
