@@ -70,6 +70,8 @@ def show_result(
         _block(console, "Nothing could be checked", result.reason or result.tests[0].message or "")
     else:
         _print(console, _categories(result), below=1)
+        if exercise.feedback == "explain":
+            _show_timed(console, result)
         if exercise.feedback != "verdict":
             _show_failures(console, exercise, result, everything)
     if result.prerequisites == "reference":
@@ -203,6 +205,16 @@ def _categories(result: Result) -> Table:
             Text(count, style=style),
         )
     return table
+
+
+def _show_timed(console: Console, result: Result) -> None:
+    """How fast right code is, and why what could not be assessed was not."""
+    for test in result.tests:
+        if test.outcome == "passed" and test.timing is not None and test.timing.ratio and test.timing.gap:
+            figures = f"{test.timing.ratio:.1f} times the reference's time; the slow way takes {test.timing.gap:.1f} times"
+            _print(console, Text.assemble((f"{test.title} ", "dim"), (figures, "green")), below=1)
+        elif test.outcome == "not_assessed" and test.message:
+            _print(console, Text.assemble((f"{test.title} Not assessed: ", "dim"), (clean(test.message), "yellow")), below=1)
 
 
 def group_failures(tests: Iterable[TestResult]) -> list[Failure]:
