@@ -2,11 +2,14 @@
 with no, two and four busy processes beside it.
 
     python bench/judge.py [--verdicts N] [--busy 0 2 4]
+
+Ctrl-C ends a part early and shows what it has.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import statistics
 import subprocess
@@ -87,37 +90,39 @@ def run(sandbox: Sandbox, busy: int, verdicts: int) -> None:
     cases = [(workload, place) for place in PLACES for workload in (Workload("loop", LOOP), Workload("tensors", TENSORS))]
     found: dict[str, Counter[str]] = {place: Counter() for place in PLACES}
     wrong, walls, rounds, start = 0, [], [], time.perf_counter()
-    for number in range(verdicts):
-        workload, place = cases[number % len(cases)]
-        times, right = PLACES[place]
-        contest = Contest(
-            sandbox=sandbox,
-            learner=workload.package(times),
-            reference=workload.package(BASE, "reference"),
-            slow=workload.package(ANCHOR, "slow"),
-            limits=Limits(),
-        )
-        function = Remote(Session(lambda: None)).work
-        began = time.perf_counter()
-        verdict = settle(
-            lambda fresh, c=contest, f=function, w=workload: c.arms(f, w.inputs(), fresh=fresh),
-            workload.inputs,
-            check_same,
-            gap=3.0,
-        )
-        walls.append(time.perf_counter() - began)
-        rounds.append(verdict.rounds)
-        found[place][verdict.verdict] += 1
-        if verdict.verdict not in (right, "not_assessed"):
-            wrong += 1
-            print(f"  wrong: {place}: {verdict}", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        for number in range(verdicts):
+            workload, place = cases[number % len(cases)]
+            times, right = PLACES[place]
+            contest = Contest(
+                sandbox=sandbox,
+                learner=workload.package(times),
+                reference=workload.package(BASE, "reference"),
+                slow=workload.package(ANCHOR, "slow"),
+                limits=Limits(),
+            )
+            function = Remote(Session(lambda: None)).work
+            began = time.perf_counter()
+            verdict = settle(
+                lambda fresh, c=contest, f=function, w=workload: c.arms(f, w.inputs(), fresh=fresh),
+                workload.inputs,
+                check_same,
+                gap=3.0,
+            )
+            walls.append(time.perf_counter() - began)
+            rounds.append(verdict.rounds)
+            found[place][verdict.verdict] += 1
+            if verdict.verdict not in (right, "not_assessed"):
+                wrong += 1
+                print(f"  wrong: {place}: {verdict}", flush=True)
+    count = len(walls)
+    if not count:
+        return
     load, unsaid = os.getloadavg()[0], sum(counts["not_assessed"] for counts in found.values())
     print(
-        f"{busy} busy processes, {verdicts} verdicts in {time.perf_counter() - start:.0f} s, load {load:.1f} on {os.cpu_count()} cores"
+        f"{busy} busy processes, {count} verdicts in {time.perf_counter() - start:.0f} s, load {load:.1f} on {os.cpu_count()} cores"
     )
-    print(
-        f"  wrong {wrong}, inconclusive {unsaid} ({unsaid / verdicts:.1%}); {statistics.median(walls):.2f} s a verdict (median)"
-    )
+    print(f"  wrong {wrong}, inconclusive {unsaid} ({unsaid / count:.1%}); {statistics.median(walls):.2f} s a verdict (median)")
     for place, counts in found.items():
         print(f"  {place:18s} {', '.join(f'{word} {count}' for word, count in counts.most_common())}", flush=True)
 

@@ -23,7 +23,7 @@ from .inputs import AuthoringError
 from .verdict import APART, BATCH, MAX_ROUNDS, MIN_GAP, Round, Series, Timing
 
 SERIES = 3  # sets of workers that one verdict may take
-SERIES_SECONDS = 10.0  # after which a series of rounds ends, on the wall clock
+SERIES_SECONDS = 20.0  # after which a series of rounds ends, on the wall clock: only a machine that is very busy gets there
 BAR = 40  # characters
 PARTS = {0.75: "three quarters", 0.5: "half", 0.25: "a quarter"}
 
