@@ -3,7 +3,7 @@ with no, two and four busy processes beside it.
 
     python bench/judge.py [--verdicts N] [--busy 0 2 4]
 
-Ctrl-C ends a part early and shows what it has.
+Ctrl-C, or SIGTERM, ends a part early and shows what it has.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -70,6 +71,7 @@ def main() -> None:
     parser.add_argument("--verdicts", type=int, default=336, help="for each number of busy processes")
     parser.add_argument("--busy", type=int, nargs="+", default=[0, 2, 4], help="busy processes beside the judge")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Sandbox("auto", start="fork") as sandbox:
         for busy in options.busy:
             others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(busy)]
@@ -119,10 +121,10 @@ def run(sandbox: Sandbox, busy: int, verdicts: int) -> None:
     if not count:
         return
     load, unsaid = os.getloadavg()[0], sum(counts["not_assessed"] for counts in found.values())
-    print(
-        f"{busy} busy processes, {count} verdicts in {time.perf_counter() - start:.0f} s, load {load:.1f} on {os.cpu_count()} cores"
-    )
-    print(f"  wrong {wrong}, inconclusive {unsaid} ({unsaid / count:.1%}); {statistics.median(walls):.2f} s a verdict (median)")
+    seconds, cores = time.perf_counter() - start, os.cpu_count()
+    print(f"{busy} busy processes, {count} verdicts in {seconds:.0f} s, load {load:.1f} on {cores} cores")
+    print(f"  wrong {wrong}, inconclusive {unsaid} ({unsaid / count:.1%})")
+    print(f"  a verdict takes {statistics.median(walls):.2f} s and {statistics.median(rounds):g} rounds (medians)")
     for place, counts in found.items():
         print(f"  {place:18s} {', '.join(f'{word} {count}' for word, count in counts.most_common())}", flush=True)
 
