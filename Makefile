@@ -19,7 +19,7 @@ RUN = @LADDER_MAKE=1 $(VENV)/bin/python -m grader
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: help check watch hint look progress doctor pretrain talk submit verify stubs kit grade classroom report gradescope test lint setup setup-talk setup-instructor setup-test
+.PHONY: help check watch hint look progress doctor pretrain talk submit verify calibrate stubs kit grade classroom report gradescope test lint setup setup-talk setup-instructor setup-test
 
 help: $(VENV)/.core
 	@sed -n 's/^#  *\(make .*\)/  \1/p' Makefile
@@ -53,6 +53,9 @@ submit: $(VENV)/.core
 # A learner's kit holds none of the following (grader/authoring/papers.py).
 verify: $(VENV)/.core
 	$(RUN) verify $(EX) $(ARGS)
+
+calibrate: $(VENV)/.core
+	$(RUN) calibrate $(EX) $(ARGS)
 
 stubs: $(VENV)/.core
 	$(RUN) stubs $(ARGS)

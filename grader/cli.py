@@ -475,6 +475,29 @@ def verify(
 
 
 @app.command()
+def calibrate(
+    exercise: ExerciseArgument = None,
+    isolation: IsolationOption = "auto",
+) -> None:
+    """Measure which timed tests this machine can tell, and switch off, by name, those that it cannot.
+
+    Exit code 0: all are judged here; 1: some are switched off.
+    """
+    course = load_course(ROOT)
+    wanted = [course.exercise(exercise)] if exercise else list(course.exercises)
+    if not any(one.timed for one in wanted):
+        raise Stop("nothing is timed there: [[exercise.timed]] in course.toml declares what is")
+    with _grader(isolation) as grader:
+        from grader.authoring.calibrate import calibrate as measure
+        from grader.authoring.calibrate import show
+
+        with console.status("measuring references and slow anchors, three times each"):
+            findings = measure(course, wanted, grader.sandbox)
+    show(console, findings)
+    raise typer.Exit(1 if any(one.calibrated.off for one in findings) else 0)
+
+
+@app.command()
 def stubs(
     ex: ExerciseArgument = None,
     check: Annotated[bool, typer.Option("--check", help="Only say which are out of date.")] = False,

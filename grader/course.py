@@ -55,10 +55,13 @@ Names = Annotated[tuple[str, ...], Meta(description="a list of Python names, eac
 Calls = Annotated[tuple[str, ...], Meta(description='a list of dotted names such as "torch.nn.GELU", each once')]
 Prerequisites = Annotated[tuple[int, ...], Meta(description="a list of smaller exercise numbers, each once")]
 DEVICES = ("cpu", "cuda")
-Devices = Annotated[tuple[str, ...], Meta(description='a list of "cpu" and "cuda"')]
 DueDate = Annotated[
     datetime.datetime, Meta(tz=True, description="a date and time with its offset, such as 2026-12-01T23:59:00+01:00")
 ]
+TestName = Annotated[str, Meta(pattern=r"\Atest_[a-z0-9_]{1,80}\Z", description='the name of a test function, "test_..."')]
+ChaffName = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,79}\Z", description="a chaff's file name, without .py")]
+Size = Annotated[int, Meta(ge=1, le=10**9, description="a whole number from 1 to 1000000000")]
+Gap = Annotated[float, Meta(ge=1.5, le=1000, description="a number from 1.5 to 1000")]
 FeedbackPolicy = Annotated[Feedback, Meta(description='"explain", "sentence" or "verdict"')]
 
 
@@ -93,12 +96,27 @@ class ByHandRule(msgspec.Struct, frozen=True, kw_only=True):
     names: Names = ()
 
 
-class TimedTest(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that only a clock can tell: what is compared, with which graded names, and on which devices it can be told."""
+class TimedOn(msgspec.Struct, frozen=True, kw_only=True):
+    """What a timed test is measured against on one kind of device."""
 
+    slow: ChaffName  # the slow anchor
+    size: Size  # of the work, in the test's own unit
+    gap: Gap = 1.5  # times the reference's time that the slow anchor must take at least, or nothing is said
+
+
+class TimedTest(msgspec.Struct, frozen=True, kw_only=True):
+    """A test of the hidden suite that needs a clock, and what it is measured against; a device that is left out is not judged."""
+
+    test: TestName
     title: Text
     names: Names
-    devices: Devices = ("cpu", "cuda")
+    points: Points
+    cpu: TimedOn | None = None
+    cuda: TimedOn | None = None
+
+    def on(self, device: str) -> TimedOn | None:
+        """The anchors for "cpu" or "cuda"."""
+        return {"cpu": self.cpu, "cuda": self.cuda}[device]
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True):
@@ -363,20 +381,31 @@ class _Checker:
         if not isinstance(found, list):
             self._wrong(where + file, _show(found), "a list of tables [[exercise.timed]]")
             return ()
-        tests = []
+        tests: list[TimedTest] = []
         for index, one in enumerate(found):
             place = f"{where}[{index}]"
             table = self._table(one, place + file, "a table [[exercise.timed]]")
             before = len(self.problems)
-            values = {} if table is None else self._fields(TimedTest, table, f"{place}.", file)
+            values = {} if table is None else self._fields(TimedTest, table, f"{place}.", file, nested=DEVICES)
             if "names" in values and graded:
                 allowed = f"a part of the exercise's names: {', '.join(graded)}, each once"
                 self._words(values["names"], f"{place}.names{file}", graded.__contains__, allowed)
-            if "devices" in values:
-                self._words(values["devices"], f"{place}.devices{file}", DEVICES.__contains__, '"cpu", "cuda" or both')
+            for device in DEVICES if table is not None else ():
+                if device in table:
+                    values[device] = self._timed_on(table[device], f"{place}.{device}", file)
+            if table is not None and not any(device in table for device in DEVICES):
+                self._wrong(place + file, "neither cpu nor cuda", "at least one of them: cpu = { slow = ..., size = ... }")
+            if any(other.test == values.get("test") for other in tests):
+                self._wrong(f"{place}.test{file}", _show(values["test"]), "each test once")
             if len(self.problems) == before:
                 tests.append(TimedTest(**values))
         return tuple(tests)
+
+    def _timed_on(self, found: Any, where: str, file: str) -> TimedOn | None:
+        table = self._table(found, where + file, 'a table such as { slow = "a_chaff", size = 100, gap = 3.0 }')
+        before = len(self.problems)
+        values = {} if table is None else self._fields(TimedOn, table, f"{where}.", file)
+        return TimedOn(**values) if len(self.problems) == before else None
 
     # The small checks that the ones above are made of.
 

@@ -99,6 +99,8 @@ def show_findings(
         _block(console, "Nothing could be checked", result.reason or result.tests[0].message or "")
         return
     _print(console, _categories(result), below=1)
+    if exercise.feedback == "explain":
+        _show_timed(console, result)
     if exercise.feedback != "verdict":
         tests = [test for test in result.tests if test.visible or not examples_only]
         shown = len(tests) if everything else 1 if short else SHOWN_FAILURES
@@ -227,6 +229,16 @@ def _categories(result: Result) -> Table:
             Text(count, style=style),
         )
     return table
+
+
+def _show_timed(console: Console, result: Result) -> None:
+    """How fast right code is, and why what could not be assessed was not."""
+    for test in result.tests:
+        if test.outcome == "passed" and test.timing is not None and test.timing.ratio and test.timing.gap:
+            figures = f"{test.timing.ratio:.1f} times the reference's time; the slow way takes {test.timing.gap:.1f} times"
+            _print(console, Text.assemble((f"{test.title} ", "dim"), (figures, "green")), below=1)
+        elif test.outcome == "not_assessed" and test.message:
+            _print(console, Text.assemble((f"{test.title} Not assessed: ", "dim"), (clean(test.message), "yellow")), below=1)
 
 
 def group_failures(tests: Iterable[TestResult]) -> list[Failure]:

@@ -22,7 +22,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     points: float
     max_points: float
     passed: int  # tests, the public examples included
-    tests: int
+    tests: int  # without those that could not be assessed
     content: str  # hash of the file that was checked
     when: str  # UTC, ISO 8601
 
@@ -51,7 +51,7 @@ def remember(course: Course, results: list[Result]) -> None:
             points=result.points,
             max_points=result.max_points,
             passed=sum(test.outcome == "passed" for test in result.tests),
-            tests=len(result.tests),
+            tests=sum(test.outcome != "not_assessed" for test in result.tests),
             content=content_hash(course, exercise),
             when=result.started,
         )

@@ -61,6 +61,9 @@ def train_bpe(
         to its bytes: 0 to 255 are the single bytes, then one id for each merge, then one for each special token in the
         given order. When no pair is left, training ends early and vocab is smaller than `vocab_size`.
 
+    Speed:
+        A merge takes as long as there are distinct pre-tokens, however often each of them occurs.
+
     Raises:
         ValueError: `vocab_size < 256 + len(special_tokens)`; the message names `vocab_size` and its value.
 
@@ -162,6 +165,9 @@ class Tokenizer:
 
         Returns:
             A new list of ids, the caller's to change; the empty text has none.
+
+        Speed:
+            A pre-token takes as long as its own pairs, however many merges were learned.
         """
         # BEGIN SOLUTION
         ids: list[int] = []

@@ -127,7 +127,8 @@ def attention(
 ) -> Float[Tensor, "B H T D"]:
     """Attention as a model calls it: causal, with padding and dropout, on the backend that `select_backend` names.
 
-    On "flash" it calls `F.scaled_dot_product_attention`, on "manual" it does not; the two agree.
+    On "flash" it calls `F.scaled_dot_product_attention`, on "manual" it does not; the two agree. From about a thousand tokens
+    on "flash" is several times faster, because the kernel never holds the table of all scores.
 
     Args:
         q: queries `[B, H, T, D]`.

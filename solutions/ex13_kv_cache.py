@@ -57,6 +57,7 @@ class DynamicCache:
     """Keys and values of every layer's tokens so far, growing with each update.
 
     It starts empty and asks for no sizes: they, the dtype and the device are those of what comes in, in each layer its own.
+    An update joins once: it does not go through all earlier updates again.
     Layers may come in any order, and each holds as many tokens as it was given, whatever the others hold. Two caches share
     nothing.
 

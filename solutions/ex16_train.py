@@ -29,6 +29,9 @@ def get_batch(
         x and y, int64 `[B, T]`: x[b] is `data[s : s + T]` and y[b] is `data[s + 1 : s + T + 1]`. Every start s from 0 to
         N - T - 1 is equally likely.
 
+    Speed:
+        A batch takes as long as its own windows, however large the data is.
+
     Raises:
         ValueError: N <= T, so that no window has a next token; the message names `block_size` and gives T and N.
 

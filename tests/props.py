@@ -359,3 +359,57 @@ def load_weights(module: torch.nn.Module, state: dict[str, Tensor], strict: bool
     options = ({} if strict else {"strict": False}) | ({"assign": True} if assign else {})
     module.load_state_dict(state, **options)
     return state
+
+
+# ---- for timed tests: each makes what it needs from plain data, does the work, and returns plain data ------------------------------
+
+
+def encode_with(vocab: dict[int, bytes], merges: list[tuple[bytes, bytes]], text: str) -> list[int]:
+    """The ids that a new tokenizer gives a text."""
+    return named("ex01_tokenizer", "Tokenizer")(vocab, merges).encode(text)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, times: int, device: str) -> Tensor:
+    """Attention again and again, each time with the last output as queries; on a GPU in bfloat16. The last rows of the last one."""
+    attention = named("ex09_flash", "attention")
+    dtype = torch.bfloat16 if device == "cuda" else q.dtype
+    q, k, v = (x.to(device, dtype) for x in (q, k, v))
+    with torch.no_grad():
+        for _ in range(times):
+            q = attention(q, k, v)
+    return q[:, :, -8:].float().cpu()
+
+
+def fill_one_by_one(kind: str, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Give a new cache keys and values `[B, S, K, D]` one token at a time, as decoding does; what the last update returned."""
+    cache = named("ex13_kv_cache", kind)()
+    with torch.no_grad():
+        for place in range(k.shape[1]):
+            result = cache.update(k[:, place : place + 1], v[:, place : place + 1], 0)
+    return result
+
+
+class ToilingModel(TableModel):
+    """A `TableModel` that takes its time for every token that it is given, as larger models do."""
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__(table)
+        self.load = torch.full((192, 192), 0.5)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, cache: Any = None) -> Tensor:
+        """Ids `[B, T]` to logits `[B, T, V]`."""
+        for _ in range(input_ids.shape[1]):
+            self.load @ self.load
+        return super().forward(input_ids, attention_mask, cache)
+
+
+def continue_text(table: Tensor, ids: Tensor, new_tokens: int) -> Tensor:
+    """A `ToilingModel`'s most likely continuation of ids `[B, T]`, with the cache."""
+    return named("ex15_generate", "generate")(ToilingModel(table), ids, new_tokens, temperature=0)
+
+
+def train_on(token: int, size: int, table: Tensor, bias: Tensor, steps: int) -> list[float]:
+    """Train a `BigramModel` on `size` times the same token, so that every window is alike: the losses."""
+    data = torch.full((size,), token)
+    settings = {"batch_size": 8, "block_size": 16, "max_lr": 0.1, "min_lr": 0.01, "warmup_steps": 1, "max_norm": 1.0}
+    return named("ex16_train", "train")(BigramModel(table, bias), data, steps=steps, **settings)

@@ -25,10 +25,12 @@ from grader.submission import Problem, SourceFile
 from grader.suite.plugin import Suite, SuiteRun, TestRecord, Watcher, run_suite
 from grader.suite.sentences import EARLIER_STUB, NOT_STARTED
 
-from .materials import Materials, make_suite, read_materials, result_key
-from .result import Environment, Result, TestResult
+from .calibration import switched_off
+from .materials import Materials, make_suite, read_materials, result_key, timed_tests
+from .result import Environment, Result, TestResult, TimingFigures
 
 Files = Callable[[str], SourceFile | Problem]
+UNTIMED = "not timed in this run"
 PATIENCE = 60.0  # seconds of CPU time for the diagnosis of one run, where it is to be found out what can be named
 
 
@@ -44,12 +46,16 @@ class Grader:
         carry_forward: bool = True,
         patient: bool = False,
         remember: bool = False,
+        device: str = "cpu",
+        calibrated: bool = True,
     ) -> None:
         """With `official` the sandbox is probed once; only then can results be official. With `carry_forward` a mistake in an
         earlier exercise does not cost points in later ones. With `remember` what references answer is kept for more runs of one
-        exercise with one seed. With `patient` the diagnosis has no small limit of time, and what chaffs answer is kept, too."""
+        exercise with one seed. With `patient` the diagnosis has no small limit of time, and what chaffs answer is kept, too. Without
+        `calibrated`, tests are timed that this machine is known not to tell."""
         self.course, self.sandbox = course, sandbox
         self._official, self._carry_forward, self._patient, self._remember = official, carry_forward, patient, remember
+        self.device, self._calibrated = device, calibrated
         self._probe: list[str] | None = None
         self._materials: dict[str, Materials] = {}
 
@@ -76,19 +82,28 @@ class Grader:
             isolation=self.sandbox.tier or "?",
             layers=list(self.sandbox.layers),
             probe=self.probed(),
-            device="cpu",
+            device=self.device,
             versions=versions(),
         )
 
     def hardware(self) -> str:
         """The kind of hardware and isolation that a result's key holds."""
         self.probed()  # also settles the tier
-        return f"cpu {platform.machine()} torch {torch.__version__} isolation {self.sandbox.tier or self.sandbox.wanted}"
+        return (
+            f"{self.device} {platform.machine()} torch {torch.__version__} isolation {self.sandbox.tier or self.sandbox.wanted}"
+        )
 
     def key(self, exercise: Exercise, files: Files) -> str:
         """The key of the result that `grade` would make now."""
         found, problems = self._collect(exercise, files)
-        return result_key(self.materials(exercise), {**found, **problems}, self.hardware())
+        return self._key(self.materials(exercise), {**found, **problems})
+
+    def _key(self, materials: Materials, files: Mapping[str, bytes | str]) -> str:
+        return result_key(materials, files, self.hardware(), self._off(materials.exercise))
+
+    def _off(self, exercise: Exercise) -> Mapping[str, str]:
+        """Timed tests that calibration has switched off on this machine, and why."""
+        return switched_off(exercise.file, self.device) if self._calibrated and exercise.timed else {}
 
     def grade(
         self,
@@ -103,10 +118,12 @@ class Grader:
         first: frozenset[str] = frozenset(),
         watcher: Watcher | None = None,
         own: bool = False,
+        timed: bool = True,
     ) -> Result:
         """Grade one exercise. `known` holds results of earlier exercises of the same submission, by file name; without `explain` no
-        mistake is looked for by name. The tests whose ids are `first` run before the others, and `watcher` is told of each;
-        with `own` they run on the learner's earlier exercises, whatever these are worth."""
+        mistake is looked for by name; without `timed` no clock is read, and what needs one is not assessed. The tests whose ids are
+        `first` run before the others, and `watcher` is told of each; with `own` they run on the learner's earlier exercises, whatever
+        these are worth."""
         started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
         materials = self.materials(exercise)
         seed = secrets.randbits(48) if seed is None else seed
@@ -128,16 +145,16 @@ class Grader:
                 points=None,
                 max_points=exercise.points,
                 official=False,
-                key=result_key(materials, {**found, **problems}, self.hardware()),
+                key=self._key(materials, {**found, **problems}),
                 environment=self.environment(),
             )
         try:
-            suite = self._suite(materials, found, seed, only)
+            suite = self._suite(materials, found, seed, only, timed)
             suite = msgspec.structs.replace(suite, first=first, chaffs=suite.chaffs if explain else [])
             run = run_suite(suite, self.sandbox, watcher)
             tests, faults, which = _results(run.tests), _faults(run, exercise, materials, only), "own"
             if not faults and not own and self._prerequisite_failed(exercise, materials, files, run, known):
-                again = self._on_references(materials, found, seed, only, watcher)
+                again = self._on_references(materials, found, seed, only, timed, watcher)
                 if again is not None and _points(again) > _points(tests):
                     tests, which = again, "reference"
         except SandboxError as error:
@@ -156,7 +173,7 @@ class Grader:
             tests=tests,
             output=run.output if is_own and run.output else None,
             environment=environment,
-            key=result_key(materials, {**found, **problems}, self.hardware()),
+            key=self._key(materials, {**found, **problems}),
             seconds=round(time.perf_counter() - clock, 3),
         )
 
@@ -172,10 +189,17 @@ class Grader:
                 problems[f"{one.file}.py"] = file.message
         return found, problems
 
-    def _suite(self, materials: Materials, files: dict[str, bytes], seed: int, only: str | None) -> Suite:
+    def _suite(self, materials: Materials, files: dict[str, bytes], seed: int, only: str | None, timed: bool) -> Suite:
         suite = make_suite(self.course, materials, files, seed, only)
-        seconds = PATIENCE if self._patient else suite.diagnosis_seconds
-        return msgspec.structs.replace(suite, diagnosis_seconds=seconds, remember=self._remember, remember_chaffs=self._patient)
+        return msgspec.structs.replace(
+            suite,
+            timed=timed_tests(materials, self.device, self._off(materials.exercise)),
+            untimed=None if timed else UNTIMED,
+            device=self.device,
+            diagnosis_seconds=PATIENCE if self._patient else suite.diagnosis_seconds,
+            remember=self._remember,
+            remember_chaffs=self._patient,
+        )
 
     # --- an early bug is not punished twice ---
 
@@ -186,19 +210,25 @@ class Grader:
         if not self._carry_forward or not materials.references or all(_is_full(test) for test in run.tests):
             return False
         for one in materials.prerequisites:
-            result = (known or {}).get(one.file) or self.grade(one, files, known=known)
+            result = (known or {}).get(one.file) or self.grade(one, files, known=known, timed=False)
             if result.points is None or result.points < result.max_points:
                 return True
         return False
 
     def _on_references(
-        self, materials: Materials, found: dict[str, bytes], seed: int, only: str | None, watcher: Watcher | None
+        self,
+        materials: Materials,
+        found: dict[str, bytes],
+        seed: int,
+        only: str | None,
+        timed: bool,
+        watcher: Watcher | None,
     ) -> list[TestResult] | None:
         """The suite again, with the reference in place of every prerequisite; None if the grader failed in it. Nothing the
         learner's code says is kept, since it shares its process with reference code here."""
         main = f"{materials.exercise.file}.py"
         files = {**materials.references, main: found[main]}
-        run = run_suite(self._suite(materials, files, seed, only), self.sandbox, watcher)
+        run = run_suite(self._suite(materials, files, seed, only, timed), self.sandbox, watcher)
         if _faults(run, materials.exercise, materials, only):
             return None
         return [msgspec.structs.replace(test, message=_silent(test), picture=None) for test in _results(run.tests)]
@@ -225,7 +255,7 @@ def _results(records: list[TestRecord]) -> list[TestResult]:
             id=record.id,
             title=record.title,
             category=record.category,
-            points=record.max_points if record.outcome == "passed" else 0.0,
+            points=record.max_points * (1.0 if record.outcome == "passed" else record.share),
             max_points=record.max_points,
             outcome=record.outcome,
             visible=record.visible,
@@ -234,6 +264,7 @@ def _results(records: list[TestRecord]) -> list[TestResult]:
             hint=record.hint,
             picture=record.picture,
             detail=record.detail,
+            timing=msgspec.convert(record.timing, TimingFigures, from_attributes=True) if record.timing else None,
         )
         for record in records
     ]

@@ -14,6 +14,7 @@ from grader.course import Course, Exercise
 from grader.sandbox.client import Limits, Package
 from grader.suite.by_hand import ByHandRule, with_twins
 from grader.suite.diagnosis import Chaff
+from grader.suite.judge import Timed
 from grader.suite.plugin import Suite
 from grader.suite.sentences import PROPS
 
@@ -118,6 +119,22 @@ def _reference(exercise: Exercise, files: dict[str, bytes]) -> Package:
     return msgspec.structs.replace(package(exercise, files, f"_reference_{exercise.file}"), forbidden={})
 
 
+def timed_tests(materials: Materials, device: str, off: Mapping[str, str]) -> dict[str, Timed]:
+    """The exercise's timed tests with their anchors for a device; `off` holds those that cannot be told here, and why."""
+    exercise, chaffs = materials.exercise, {chaff.name: chaff for chaff in materials.chaffs}
+    tests = {}
+    for one in exercise.timed if materials.chaffs else ():
+        on = one.on(device) or one.cpu or one.cuda
+        chaff = chaffs.get(on.slow)
+        if chaff is None or chaff.category != "speed":
+            raise MaterialError(f'{exercise.file}: {one.test} needs a chaff {on.slow} with CATEGORY = "speed" as its slow anchor')
+        reason = off.get(one.test) if one.on(device) else f"needs a {'GPU' if device == 'cpu' else 'CPU'}"
+        tests[one.test] = Timed(
+            slow=on.slow, hint=chaff.hint, package=chaff.package, points=one.points, size=on.size, gap=on.gap, off=reason
+        )
+    return tests
+
+
 def make_suite(course: Course, materials: Materials, files: dict[str, bytes], seed: int, only: str | None = None) -> Suite:
     """The suite of one run on a learner's `files` (the exercise and its prerequisites, without the given ones)."""
     exercise = materials.exercise
@@ -149,16 +166,20 @@ def grader_hash() -> str:
     return digest.hexdigest()
 
 
-def result_key(materials: Materials, files: Mapping[str, bytes | str], hardware: str) -> str:
-    """Hash of all that a result depends on: submission, suite, grader and kind of hardware. Seeds are not part of it.
+def result_key(
+    materials: Materials, files: Mapping[str, bytes | str], hardware: str, off: Mapping[str, str] | None = None
+) -> str:
+    """Hash of all that a result depends on: submission, suite, grader, kind of hardware, and what is not timed on this machine.
+    Seeds are not part of it.
 
     A file's content is bytes; a str says why there is none. Titles, lessons and the feedback policy change no result.
     """
     exercise = materials.exercise
     parts: list[tuple[str, str, bytes]] = [("grader", "", grader_hash().encode()), ("hardware", "", hardware.encode())]
-    rules = (exercise.file, exercise.points, exercise.names, exercise.by_hand, exercise.training)
+    rules = (exercise.file, exercise.points, exercise.names, exercise.by_hand, exercise.training, exercise.timed)
     limits = (materials.limits, materials.exercise_seconds, materials.max_hangs)
     parts += [("rules", "", msgspec.json.encode(rules)), ("limits", "", msgspec.json.encode(limits))]
+    parts += [("off", name, b"") for name in sorted(off or ())]
     parts += [("suite", f"{path.parent.name}/{path.name}", content) for path, content in materials.suite_files.items()]
     parts += [("reference", name, content) for name, content in sorted(materials.references.items())]
     parts += [("given", name, content) for name, content in sorted(materials.given.items())]

@@ -28,6 +28,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     only: dict[str, list[str]] = {}  # student -> exercises, where these are not all
     patient: bool = False  # whether diagnosis may take all the time it needs
     undiagnosed: frozenset[str] = frozenset()  # students whose mistakes need no name
+    untimed: frozenset[str] = frozenset()  # students whose code is not timed
     carry_forward: bool = True  # whether an early mistake is made good for later exercises
 
 

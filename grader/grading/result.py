@@ -23,6 +23,18 @@ Category = Literal["shape", "numerics", "gradients", "robustness", "by_hand", "s
 CATEGORIES: tuple[Category, ...] = Category.__args__  # type: ignore[attr-defined]
 
 
+class TimingFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a timed test measured, next to the reference and a slow anchor on the same machine at the same time."""
+
+    verdict: Literal["pass", "partial", "fail", "not_assessed"]
+    share: float  # of the points
+    ratio: float | None  # time / the reference's time
+    gap: float | None  # the slow anchor's time / the reference's time
+    rounds: int
+    review: bool  # too fast to be believed: a person has to look at the code
+    device: str
+
+
 class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     """One test of one run."""
 
@@ -31,7 +43,7 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     id: str  # "hidden::test_heads_are_repeated[float16]"
     title: str  # the sentence that a learner reads
     category: Category
-    points: float  # awarded
+    points: float  # awarded; a timed test may earn a part of them, and is `failed` then
     max_points: float  # 0 for the public examples
     outcome: Outcome
     visible: bool  # True for the public tests
@@ -40,6 +52,7 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None  # that chaff's hint
     picture: str | None = None  # lines of a small drawing: yours beside the right one, where a learner may see that
     detail: str | None = None  # for the instructor alone: the traceback of an `error`
+    timing: TimingFigures | None = None  # of a timed test that was measured
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):

@@ -103,6 +103,7 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Finished]:
                     seed=job.seed,
                     known=task.known,
                     explain=task.student not in job.undiagnosed,
+                    timed=task.student not in job.untimed,
                 )
                 if sandbox.intact():
                     break

@@ -426,6 +426,16 @@ class Worker:
         """Whether requests can still be made."""
         return self._alive
 
+    def is_up(self) -> bool:
+        """Whether requests can be made, and its process has not ended meanwhile."""
+        if not self._alive:
+            return False
+        if self._pidfd is None:
+            return True
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return not poll.poll(0)
+
     def request(
         self, request: wire.Request, blob: wire.Blob, streams: dict[int, Stream]
     ) -> tuple[wire.Ok | wire.Raised, bytearray]:
@@ -545,6 +555,16 @@ class Worker:
         if found is None or self._first_bytes is None:
             return found
         return min(found, self._first_bytes + self._sent_bytes + HOARD_BYTES)
+
+    def cpu_time(self) -> float | None:
+        """Seconds of CPU time of the whole process so far, all its threads included, those that have ended too: read from the
+        kernel, and nothing that the process does can turn it back. None where there is no such clock."""
+        if sys.platform != "linux":
+            return None
+        try:
+            return time.clock_gettime((~self.pid << 3) | 2)  # what clock_getcpuclockid() makes of a process's number
+        except OSError:
+            raise self._end(WorkerGone("the code ended its own process while its time was measured")) from None
 
     def _memory(self, field: str) -> int | None:
         try:

@@ -12,8 +12,11 @@ from typing import Any
 import torch
 
 from . import wire
+from .account import Account
 from .program import Program, RefusedImports
 from .spy import ForbiddenCallSpy
+
+CACHE_BYTES = 256 << 20  # more than the cache of any GPU
 
 
 class MissingName(Exception):
@@ -193,6 +196,18 @@ class Executor:
 
     def _do_drop(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> None:
         self.kept.pop(request.handle, None)
+
+    def _do_account(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> dict:
+        """Call it, and say what it did: to explain a figure, never to award one, since the code could lie here."""
+        with Account(self.program.paths, self.load.main) as account:
+            self._target(request)(*arguments, **keywords)
+        return account.summary()
+
+    def _do_settle(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> None:
+        """Let a GPU finish what it has to do, and fill its cache with something else; nothing on the CPU."""
+        if extra == "cuda":
+            torch.empty(CACHE_BYTES, dtype=torch.uint8, device=extra).zero_()
+            torch.cuda.synchronize()
 
     def _do_load_state_dict(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> dict:
         """Load it, and say what parameters and buffers there are then."""

@@ -153,6 +153,15 @@ class RemoteFunction:
     def __init__(self, session: Session, handle: int | None, path: str, what: str) -> None:
         self._session, self._target, self.what = session, {"handle": handle, "path": path}, what
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it belongs to an object on the other side, and so to one process; others are found by name."""
+        return self._target["handle"] is not None
+
+    def in_session(self, session: Session) -> RemoteFunction:
+        """The function of the same name on another side."""
+        return RemoteFunction(session, self._target["handle"], self._target["path"], self.what)
+
     def _ask(self, operation: str, arguments: tuple, keywords: dict, **more: Any) -> Any:
         return self._session.ask(operation, self.what, arguments=arguments, keywords=keywords, **self._target, **more)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from grader.sandbox.remote import Observation, RemoteFunction, RemoteModule, Rem
 from .checks import fail, not_assessed
 from .diagnosis import PEAK, MeasuredPeak
 from .inputs import AuthoringError
+from .process import LearnerProcess
 
 LATE_BYTES = 1 << 20  # what sending a result may take besides a copy of it
 
@@ -41,21 +41,28 @@ class Peak(int):
 
 
 class PeakMemory:
-    """The `peak_memory` fixture: one measurement per test, in a worker that did nothing else before."""
+    """The `peak_memory` fixture: each measurement in a worker that did nothing else before."""
 
-    def __init__(self, worker: Callable[[], Worker | None]) -> None:
-        self._worker = worker
+    def __init__(self, process: LearnerProcess | None) -> None:
+        """`process` holds the code; None where it shares the grader's process, and nothing can be measured."""
+        self._process = process
         self._used = False
+        self.measured = False
+        self.asked: tuple[RemoteFunction | RemoteModule, tuple, dict] | None = None  # for an explanation
 
     def __call__(self, function: RemoteFunction | RemoteModule, *arguments: Any, **keywords: Any) -> Peak:
         """Call `function` and keep its result there: peak bytes on top of what was held, the result included."""
-        if self._used:
-            raise AuthoringError("peak_memory measures once per test; parametrize the test for more")
+        if self._used and self._process is not None:
+            ours = (*arguments, *keywords.values())
+            if isinstance(function, RemoteModule) or function.is_held or any(isinstance(one, RemoteObject) for one in ours):
+                raise AuthoringError("a second measurement has a worker of its own: no object of the first one can be part of it")
+            self._process.renew(even_alive=True)
         self._used = True
+        self.asked = function, arguments, keywords
         session = function._session
         held = session.ask("hold", "arguments", arguments=arguments)
         session.ask("hold", "nothing", arguments=())  # until the next request the worker may still hold the last one's bytes
-        worker = self._worker()
+        worker = self._process.worker if self._process is not None else None
         before = worker.explained_memory() if worker else None
         if before is None:
             not_assessed("memory can only be measured on Linux, outside the worker")
@@ -63,6 +70,7 @@ class PeakMemory:
         after = worker.memory("VmPeak")
         if after is None:
             raise WorkerGone("the code ended its own process before its memory could be measured")
+        self.measured = True
         peak = Peak(max(0, after - before))
         peak.result = KeptResult(result, worker, after)
         session.observe(Observation(PEAK, value=MeasuredPeak(int(peak))))

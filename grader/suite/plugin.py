@@ -16,11 +16,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from grader.sandbox.client import Limits, Package, Sandbox, SandboxError, Worker, WorkerGone
+from grader.sandbox.client import Limits, Package, Sandbox, SandboxError, WorkerGone
 from grader.sandbox.remote import ForbiddenCall, LearnerError, Observation, Remote, Session
 
 from . import by_hand, resident
+from .arms import Contest
 from .checks import Mistake, NotAssessed
+from .costs import costs_of, memory_note, speed_note
 from .diagnosis import (
     BY_HAND,
     PEAK,
@@ -38,13 +40,16 @@ from .diagnosis import (
     settle,
 )
 from .inputs import AuthoringError, InputSource, describe
+from .judge import Judge, Timed, TooSlow
 from .memory import PeakMemory
 from .process import LearnerProcess, OwnProcess
 from .recordings import Player, Recording, recorded, remember_only, tape
 from .sentences import MAX_MESSAGE, fit, forbidden_sentence, is_stub, learner_error
+from .verdict import Timing
 
 CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed", "memory")
 NOT_REPLAYED = ("speed",)
+LIKE_THE_ANCHOR = 0.25  # how far from it, on the scale from reference to slow anchor, code still looks like the same mistake
 MAX_NESTING = 100  # of a learner's source, from the module down to a name
 
 
@@ -74,6 +79,9 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     diagnosis_seconds: float = SECONDS  # of CPU time at most
     remember: bool = False  # what references answer: for more runs of one exercise with one seed
     remember_chaffs: bool = False  # and what chaffs answer: for very many
+    timed: dict[str, Timed] = {}  # by test function: what it is measured against, for `device`
+    untimed: str | None = None  # why nothing is timed in this run; answers are checked all the same
+    device: str = "cpu"
     seed: int = 0
     only: str | None = None  # run only tests whose name contains this
     first: frozenset[str] = frozenset()  # ids of tests to run before the others
@@ -91,6 +99,8 @@ class TestRecord(msgspec.Struct, kw_only=True):
     max_points: float
     visible: bool
     outcome: str = "blocked"
+    share: float = 0.0  # of the points, for a test that is failed in part
+    timing: Timing | None = None  # of a timed test
     message: str | None = None
     diagnosis: str | None = None
     hint: str | None = None
@@ -171,8 +181,19 @@ class Plugin:
             self._records[item.nodeid] = record
             self.run.tests.append(record)
             kept.append(item)
+        self._check_timed(kept)
         first = self.suite.first
         return sorted(kept, key=lambda item: self._records[item.nodeid].id not in first) if first else kept
+
+    def _check_timed(self, items: list[pytest.Item]) -> None:
+        """What course.toml declares as timed is in the hidden suite, with those points."""
+        if self.suite.only or not any(not self._records[item.nodeid].visible for item in items):
+            return
+        for name, timed in self.suite.timed.items():
+            records = [self._records[item.nodeid] for item in items if _name(item) == name]
+            points = sum(record.max_points for record in records if record.category == "speed")
+            if abs(points - timed.points) > 1e-6:
+                self.run.problems.append(f"{name}: course.toml gives {timed.points:g} points for speed, the suite {points:g}")
 
     # --- running ---
 
@@ -195,10 +216,21 @@ class Plugin:
                 raise
             except BaseException as error:
                 self._judge(pyfuncitem, record, error)
+        self._note_timing(pyfuncitem, record)
         record.message = fit(record.message)
         if self._watcher is not None:
             self._watcher(record, settle(self._search.found).get(pyfuncitem.nodeid))
         return True
+
+    def _note_timing(self, item: pytest.Function, record: TestRecord) -> None:
+        """Keep the figures; code that takes what the slow anchor takes most likely does what that does."""
+        judge = item.funcargs.get("judge")
+        record.timing = judge.timing if judge is not None else None
+        if record.timing is None or record.outcome != "failed" or record.timing.verdict != "fail":
+            return
+        position = record.timing.position
+        if position is not None and abs(position - 1) <= LIKE_THE_ANCHOR:
+            record.diagnosis, record.hint = judge.timed.slow, judge.timed.hint
 
     def _blocked(self) -> str | None:
         """Why the next test cannot be run, or None."""
@@ -240,7 +272,9 @@ class Plugin:
         explain = True
         if isinstance(error, Mistake):
             record.message = str(error) + (f"; {error.expected}" if record.visible and error.expected else "")
+            record.message += self._costs(item, record)
             record.picture = fit(error.picture) if record.visible or error.open_picture else None
+            record.share = error.share if isinstance(error, TooSlow) else 0.0
         elif isinstance(error, LearnerError) and error.session is self.session:
             record.message = learner_error(error, self.suite.learner)
             explain = not is_stub(error)
@@ -267,6 +301,17 @@ class Plugin:
         if explain and record.category not in NOT_REPLAYED:
             self._diagnose(item, record)
 
+    def _costs(self, item: pytest.Function, record: TestRecord) -> str:
+        """What the code did that took too much time or memory, as a second sentence."""
+        judge, peak = item.funcargs.get("judge"), item.funcargs.get("peak_memory")
+        note = None
+        if record.category == "speed" and judge is not None and judge.timing is not None:
+            function, arguments = judge.asked
+            note = speed_note(costs_of(function, arguments, {}), costs_of(judge.right(function), arguments, {}))
+        elif record.category == "memory" and peak is not None and peak.asked is not None and peak.measured:
+            note = memory_note(costs_of(*peak.asked))
+        return f"; {note}" if note else ""
+
     def _stumbled_over_answers(self, item: pytest.Function, record: TestRecord) -> bool:
         """Whether a test that broke down holds for the reference: then it was an answer of another kind that broke it, and not
         the suite. Where there is no reference, as in a learner's kit, any answer is blamed."""
@@ -274,9 +319,12 @@ class Plugin:
             return bool(self.session.trace)
         right = Chaff(name="", hint="", category="", package=self.suite.reference)
         measured = "peak_memory" in item.fixturenames
-        with self._stand_in(right, measured=measured, fresh=True) as (transport, worker):  # not the one that answers as reference
+        with self._stand_in(right, measured=measured, fresh=True) as (
+            transport,
+            process,
+        ):  # not the one that answers as reference
             try:
-                item.obj(**self._arguments(item, record, right, Session(transport), worker))
+                item.obj(**self._arguments(item, record, right, Session(transport), process))
             except Exception:
                 return False
         return True
@@ -299,35 +347,37 @@ class Plugin:
                     self.suite.seed, chaff.package, item.nodeid, lambda: self._record(item, record, chaff, fresh=fresh)
                 )
                 return is_like(known, trace)
-            with self._stand_in(chaff, measured=measured, fresh=fresh) as (transport, worker):
-                return self._run_again(item, record, chaff, trace, Session(transport), worker)
+            with self._stand_in(chaff, measured=measured, fresh=fresh) as (transport, process):
+                return self._run_again(item, record, chaff, trace, Session(transport), process)
 
-        chaffs = [chaff for chaff in self.suite.chaffs if not measured or chaff.category == "memory"]
+        chaffs = [
+            chaff for chaff in self.suite.chaffs if chaff.category != "speed" and (not measured or chaff.category == "memory")
+        ]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # some chaffs print
             self._search.explain(item.nodeid, chaffs, matches, cost=WORKER_TRIES if measured else 1)
 
     @contextlib.contextmanager
-    def _stand_in(self, chaff: Chaff, *, measured: bool, fresh: bool) -> Iterator[tuple[Callable, Callable]]:
+    def _stand_in(self, chaff: Chaff, *, measured: bool, fresh: bool) -> Iterator[tuple[Callable, LearnerProcess | None]]:
         """What takes the learner's place in a replay: this process; a fresh copy in it; or a worker, for memory."""
         if measured:
             assert self.sandbox is not None
             process = LearnerProcess(self.sandbox, chaff.package, self.suite.limits)
             try:
-                yield process.transport, lambda: process.worker
+                yield process.transport, process
             finally:
                 process.close()
         elif fresh:
             with fresh_local(chaff.package) as executor:
-                yield lambda: executor, lambda: None
+                yield lambda: executor, None
         else:
-            yield lambda: local(chaff.package), lambda: None
+            yield lambda: local(chaff.package), None
 
     def _record(self, item: pytest.Function, record: TestRecord, chaff: Chaff, *, fresh: bool) -> Recording:
         """What a chaff answers in this test, and whether it fails."""
-        with self._stand_in(chaff, measured=False, fresh=fresh) as (transport, worker):
+        with self._stand_in(chaff, measured=False, fresh=fresh) as (transport, process):
             session = Session(transport)
             try:
-                item.obj(**self._arguments(item, record, chaff, session, worker))
+                item.obj(**self._arguments(item, record, chaff, session, process))
             except Exception:
                 return Recording(session.trace, failed=True)
             return Recording([], failed=False)
@@ -339,14 +389,14 @@ class Plugin:
         chaff: Chaff,
         trace: list[Observation],
         session: Session,
-        worker: Callable[[], Worker | None],
+        process: LearnerProcess | None,
     ) -> bool:
         """The test once more, on the same inputs, with a chaff in the learner's place: whether it fails in the same way."""
-        arguments = self._arguments(item, record, chaff, session, worker)
+        arguments = self._arguments(item, record, chaff, session, process)
         return replay(session, trace, lambda: item.obj(**arguments))
 
     def _arguments(
-        self, item: pytest.Function, record: TestRecord, chaff: Chaff, session: Session, worker: Callable[[], Worker | None]
+        self, item: pytest.Function, record: TestRecord, chaff: Chaff, session: Session, process: LearnerProcess | None
     ) -> dict[str, Any]:
         """What a test is called with when a chaff is in the learner's place; its inputs start anew."""
         InputSource.current = InputSource(self.suite.seed, record.id)
@@ -354,7 +404,8 @@ class Plugin:
             "learner": Remote(session),
             "fresh_learner": Remote(session),
             "reference": self._reference(item) if self.suite.reference else None,
-            "peak_memory": PeakMemory(worker),
+            "peak_memory": PeakMemory(process),
+            "judge": Judge(self.suite.timed.get(_name(item)), lambda: self._reference(item)),
             "by_hand": ByHandCheck(chaff.package, self.suite.rules, session),
         }
         return {name: ours.get(name, item.funcargs[name]) for name in item._fixtureinfo.argnames}
@@ -402,7 +453,7 @@ class Plugin:
     @pytest.fixture
     def device(self) -> str:
         """Where tensors live: "cpu" or "cuda"."""
-        return "cpu"
+        return self.suite.device
 
     @pytest.fixture
     def training(self) -> tuple[int, float]:
@@ -419,7 +470,34 @@ class Plugin:
     @pytest.fixture
     def peak_memory(self) -> PeakMemory:
         """Measures one call's peak memory, from outside."""
-        return PeakMemory(lambda: self.process.worker)
+        return PeakMemory(None if isinstance(self.process, OwnProcess) else self.process)
+
+    @pytest.fixture
+    def judge(self, request: pytest.FixtureRequest) -> Iterator[Judge]:
+        """Whether code is fast enough. The time that measuring takes is not the learner's."""
+        start = time.monotonic()
+        timed, untimed = self.suite.timed.get(_name(request.node)), self.suite.untimed
+        if self.sandbox is None or self.suite.reference is None:
+            untimed = untimed or "time is only measured where the reference is"
+        yield Judge(
+            timed,
+            lambda: self._reference(request.node),
+            None if untimed else self._contest,
+            untimed=untimed or "",
+        )
+        if not untimed:
+            self._deadline = self.process.grant(time.monotonic() - start)
+
+    def _contest(self, timed: Timed) -> Contest:
+        assert self.sandbox is not None and self.suite.reference is not None
+        return Contest(
+            sandbox=self.sandbox,
+            learner=self.suite.learner,
+            reference=msgspec.structs.replace(self.suite.reference, forbidden=self.suite.learner.forbidden),  # watched as closely
+            slow=timed.package,
+            limits=self.suite.limits,
+            device=self.suite.device,
+        )
 
 
 class ByHandCheck:
@@ -460,9 +538,14 @@ def _is_bare_assert(error: BaseException, path: Path) -> bool:
     return isinstance(error, AssertionError) and frame is not None and frame.tb_frame.f_code.co_filename == str(path)
 
 
+def _name(item: pytest.Item) -> str:
+    """The test function's name."""
+    return getattr(item, "originalname", None) or item.name
+
+
 def _function(item: pytest.Item) -> str:
     """What the cases of a parametrized test have in common."""
-    return item.nodeid.removesuffix(item.name) + (getattr(item, "originalname", None) or item.name)
+    return item.nodeid.removesuffix(item.name) + _name(item)
 
 
 def run_suite(suite: Suite, sandbox: Sandbox | None, watcher: Watcher | None = None, *, collect_only: bool = False) -> SuiteRun:

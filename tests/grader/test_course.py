@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grader.course import COURSE_FILE, Course, CourseError, LimitOverrides, Limits, load_course
+from grader.course import COURSE_FILE, Course, CourseError, LimitOverrides, Limits, TimedOn, load_course
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,13 +74,43 @@ def test_the_projects_own_course():
         )
 
 
+TIMED = 'timed = [{test = "test_a", title = "T", names = ["other"], points = 1, cpu = {slow = "loops", size = 9}}]\n'
+
+
 def test_timed_tests_are_declared(tmp_path):
-    timed = 'timed = [{title = "T", names = ["other"]}, {title = "U", names = ["repeat_kv"], devices = ["cuda"]}]\n'
-    (exercise,) = load_course(write(tmp_path, HEAD + EXERCISE + timed)).exercises
-    assert [(one.title, one.names, one.devices) for one in exercise.timed] == [
-        ("T", ("other",), ("cpu", "cuda")),
-        ("U", ("repeat_kv",), ("cuda",)),
-    ]
+    more = TIMED.replace(
+        "]\n", ', {test = "test_b", title = "U", names = ["other"], points = 0.5, cuda = {slow = "s", size = 1, gap = 2}}]\n'
+    )
+    (exercise,) = load_course(write(tmp_path, HEAD + EXERCISE + more)).exercises
+    first, second = exercise.timed
+    assert (first.test, first.title, first.names, first.points) == ("test_a", "T", ("other",), 1)
+    assert (first.on("cpu"), first.on("cuda")) == (TimedOn(slow="loops", size=9, gap=1.5), None)
+    assert (second.on("cpu"), second.on("cuda")) == (None, TimedOn(slow="s", size=1, gap=2.0))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "said"),
+    [
+        ('names = ["other"], ', "", "timed[0].names", "found nothing;"),
+        ('["other"]', '["g"]', "timed[0].names (ex06_repeat_kv)", "repeat_kv, other"),
+        (", cpu = {", ", tpu = {", "timed[0].tpu", "unknown field"),
+        (', cpu = {slow = "loops", size = 9}', "", "timed[0] (ex06_repeat_kv)", "neither cpu nor cuda"),
+        ("size = 9", "size = 0", "timed[0].cpu.size", "found 0;"),
+        ("size = 9", "size = 9, gap = 1.1", "timed[0].cpu.gap", "found 1.1;"),
+        ('slow = "loops"', 'slow = "../x"', "timed[0].cpu.slow", "without .py"),
+        ("test_a", "speed", "timed[0].test", "test_..."),
+        (
+            "]\n",
+            ', {test = "test_a", title = "T", names = ["other"], points = 1, cpu = {slow = "s", size = 9}}]\n',
+            "timed[1].test",
+            "once",
+        ),
+    ],
+)
+def test_a_wrong_timed_test_is_told(tmp_path, old, new, where, said):
+    with pytest.raises(CourseError) as error:
+        load_course(write(tmp_path, HEAD + EXERCISE + TIMED.replace(old, new)))
+    assert f"exercise[0].{where}" in str(error.value) and said in str(error.value)
 
 
 def test_a_course_survives_pickling_and_hashing(tmp_path):
@@ -220,19 +250,6 @@ def test_a_file_never_leaves_its_folder(tmp_path, file):
             "repeat_kv, other",
         ),
         ("points = 10", "points = 10\ntimed = 3", "exercise[0].timed", "found 3;"),
-        ("points = 10", 'points = 10\ntimed = [{title = "T"}]', "exercise[0].timed[0].names", "found nothing;"),
-        (
-            "points = 10",
-            'points = 10\ntimed = [{title = "T", names = ["g"]}]',
-            "exercise[0].timed[0].names (ex06_repeat_kv)",
-            "repeat_kv, other",
-        ),
-        (
-            "points = 10",
-            'points = 10\ntimed = [{title = "T", names = ["other"], devices = ["tpu"]}]',
-            "exercise[0].timed[0].devices",
-            'found "tpu";',
-        ),
         ("points = 10", "points = 10\nlimits = {files = 1}", "exercise[0].limits.files", "found 1;"),
         ("points = 10", "points = 10\nlimits = 3", "exercise[0].limits", "found 3;"),
         ("points = 10", "points = 10\nlimits = {memory = 3}", "exercise[0].limits.memory", "did you mean memory_mb?"),

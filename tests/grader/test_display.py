@@ -11,7 +11,7 @@ from rich.console import Console
 
 from grader.course import Course, load_course
 from grader.display import amount, group_failures, is_complete, show_overview, show_result
-from grader.grading.result import Result, TestResult
+from grader.grading.result import Result, TestResult, TimingFigures
 
 COURSE = load_course(Path(__file__).resolve().parents[2])
 
@@ -101,6 +101,14 @@ def test_what_is_not_assessed_counts_neither_way():
     assert is_complete(result(*tests))
     text = shown(result(*tests))
     assert "2 of 2 points" in text and "1 not assessed here" in text and "All done" in text
+
+
+def test_how_fast_right_code_is_and_why_it_was_not_measured_is_told():
+    figures = {"share": 1.0, "ratio": 1.62, "gap": 6.0, "rounds": 7, "review": False, "device": "cpu"}
+    fast = outcome("a", "passed", category="speed", timing=TimingFigures(verdict="pass", **figures))
+    text = shown(result(fast, outcome("b", "not_assessed", category="speed", message="the machine was too noisy")), width=120)
+    assert "1.6 times the reference's time; the slow way takes 6.0 times" in text
+    assert "b is right. Not assessed: the machine was too noisy" in text
 
 
 def test_all_points_with_a_failed_example_are_not_complete():

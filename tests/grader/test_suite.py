@@ -734,10 +734,20 @@ def test_memory_is_measured_and_mistakes_with_it_are_named(run):
     assert only(run(MEMORY, copies, chaffs=chaffs, category="numerics")).diagnosis is None  # only memory chaffs are measured
 
 
-def test_memory_is_measured_once_per_test(run):
-    text = MEMORY + "    peak_memory(learner.double, x)\n"
-    record = only(run(text))
-    assert record.outcome == "error" and "measures once per test" in record.detail
+def test_a_second_measurement_knows_nothing_of_the_first(run):
+    """It has a worker of its own, where the same call takes the same; so no object of the first worker can be part of it."""
+    again = "    twice = peak_memory(learner.double, x)\n    assert abs(twice - grown) < 1 << 18\n    twice.result.fetch()\n"
+    assert only(run(MEMORY + again)).outcome == "passed"
+    hoards = "kept = []\ndef double(x):\n    kept.append(2 * x)\n    return kept[-1]\n"
+    assert only(run(MEMORY + again, hoards)).outcome == "passed"
+    record = only(run(MEMORY + "    peak_memory(learner.double, grown.result)\n"))
+    assert record.outcome == "error" and "no object of the first one" in record.detail
+
+
+def test_the_largest_tensor_is_told(run):
+    code = "import torch\n\ndef double(x):\n    wide = torch.cat([x, x, x, x])\n    return wide[: len(x)] * 2\n"
+    record = only(run(MEMORY, code))
+    assert record.message.endswith("the largest tensor, [4096, 512] with 8 MiB, is made by `cat` in line 4 of ex01_double.py")
 
 
 def test_memory_of_a_process_that_is_gone_is_no_good_mark(run, monkeypatch):

@@ -555,3 +555,24 @@ def test_documents_are_not_kept(learner, reference, peak_memory):
             f"{count} documents of {count * BLOCK >> 20} MiB in all made memory grow by {grown / 2**20:.1f} MiB, although "
             f"{count // 4} like them had been read before: are whole documents kept?"
         )
+
+
+# ---- speed -----------------------------------------------------------------------------------------------------------
+
+
+def new_words(count: int) -> list[str]:
+    """Words of seven letters."""
+    return [letters(7, "etaoinshrdlu") for _ in range(count)]
+
+
+@points(0.5, "speed")
+def test_training_counts_distinct_pre_tokens(learner, judge):
+    """A merge takes as long as the distinct pre-tokens: train_bpe does not go through every occurrence of a word each time."""
+    judge(learner.train_bpe, lambda: ([" ".join(new_words(30) * judge.size)], 256 + 12))
+
+
+@points(0.5, "speed")
+def test_encoding_does_not_try_every_merge(learner, reference, judge):
+    """Encoding looks at the pairs of a pre-token, not at all merges that were ever learned."""
+    vocab, merges = reference.train_bpe([" ".join(new_words(200))], 256 + 120)
+    judge(learner.file("props").encode_with, lambda: (vocab, merges, " ".join(new_words(judge.size))))

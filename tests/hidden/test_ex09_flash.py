@@ -484,7 +484,7 @@ def test_a_block_size_below_one_is_refused(learner, reference):
 # --- memory ---
 
 
-@points(1, "memory")
+@points(0.5, "memory")
 @pytest.mark.parametrize(("keys", "is_causal"), [(4096, True), (8192, False)], ids=["4096 keys, causal", "8192 keys, not causal"])
 def test_no_matrix_of_queries_by_keys(learner, reference, peak_memory, keys, is_causal):
     """4096 queries in blocks of 16 keys: memory for some blocks, never for a T x S matrix, and no more if S is doubled."""
@@ -509,6 +509,26 @@ def test_no_matrix_of_queries_by_keys(learner, reference, peak_memory, keys, is_
     assert_close(output[:, :, sample], expected, what="the output for thousands of keys")
 
 
+@points(0.5, "memory")
+@pytest.mark.parametrize("name", ["online_softmax_attention", "attention"])
+def test_twice_the_tokens_take_twice_the_memory(learner, reference, peak_memory, name):
+    """Memory grows like T, not like T x T: in online_softmax_attention with blocks of 32, and in attention on "flash"."""
+    more = (32,) if name == "online_softmax_attention" else ()
+    q, k, v = inputs(keys=T)
+    function, right = getattr(learner, name), getattr(reference, name)
+    assert_close(function(q, k, v, *more), right(q, k, v, *more))
+    peaks, tokens = [], (1024, 2048)
+    for length in tokens:
+        q, k, v = (randn(1, 2, length, 64, blunt="as many keys as queries") for _ in range(3))
+        peaks.append(peak_memory(function, q, k, v, *more))
+        assert_close(peaks[-1].result.fetch(), right(q, k, v, *more), what=f"the output for {length} tokens")
+    if peaks[1] > 2**1.5 * peaks[0] + (1 << 20):  # twice as much is right, four times is a matrix
+        fail(
+            f"{tokens[0]} tokens made memory grow by {peaks[0] / 2**20:.1f} MiB, {tokens[1]} by {peaks[1] / 2**20:.1f} MiB: "
+            "that is more like the square of the tokens"
+        )
+
+
 # --- by hand ---
 
 
@@ -519,3 +539,23 @@ def test_the_online_softmax_is_written_by_hand(learner, reference, by_hand):
     for is_causal in (False, True):
         assert_online(learner, reference, q, k, v, 3, is_causal=is_causal)
     by_hand.assert_clean()
+
+
+# --- speed ---
+
+
+@points(1, "speed")
+def test_flash_is_faster_than_by_hand(learner, judge, device):
+    """On "flash", attention over 1024 tokens and more takes the fused kernel's time, not that of a table of all scores."""
+    heads, times = (8, 20) if device == "cuda" else (1, 1)
+
+    def inputs_of_a_round():
+        q, k, v = (randn(1, heads, judge.size, 32, blunt="one sequence, or one head, is enough work") for _ in range(3))
+        return q, k, v, times, device
+
+    judge(learner.file("props").attend, inputs_of_a_round, lambda actual, expected: check_rows(actual, expected, device))
+
+
+def check_rows(actual, expected, device):
+    """The same rows, up to the rounding of the dtype that was used."""
+    assert_close(actual, expected, what="the last rows of the output", tolerance=5e-2 if device == "cuda" else None)

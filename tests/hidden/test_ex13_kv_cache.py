@@ -502,3 +502,17 @@ def test_a_dynamic_cache_keeps_key_value_heads_only(learner, peak_memory):
             f"keys and values of {2 * ONE >> 20} MiB were added in {STEPS} portions, and memory grew by {grown >> 20} MiB: "
             "more is kept than every token's K heads once"
         )
+
+
+# ---- speed -----------------------------------------------------------------------------------------------------------
+
+
+@points(1, "speed")
+def test_a_step_does_not_join_the_past_anew(learner, judge):
+    """One more token takes one join, however many came before it: DynamicCache does not join its whole past at every update."""
+
+    def one_text():
+        shape = 1, judge.size, 2, 8
+        return "DynamicCache", randn(*shape, blunt="one text"), randn(*shape, blunt="one text")
+
+    judge(learner.file("props").fill_one_by_one, one_text)

@@ -772,3 +772,13 @@ def test_your_own_model_continues_a_padded_row_as_if_it_stood_alone(learner, ref
     assert_equal(
         alone[:, -new_tokens:], expected[row : row + 1, -new_tokens:], what="the continuation of a row that stands alone"
     )
+
+
+# ---- speed -----------------------------------------------------------------------------------------------------------
+
+
+@points(1, "speed")
+def test_the_cache_saves_time(learner, judge):
+    """With the cache a new token takes one token's work, not that of all tokens before it."""
+
+    judge(learner.file("props").continue_text, lambda: (table(), prompt()[:1], judge.size))

@@ -615,3 +615,22 @@ def test_training_is_written_by_hand(learner, reference, by_hand):
     assert_same_steps(steps_of(learner, values, gradients, **settings), steps_of(reference, values, gradients, **settings))
     assert_clipped_alike(learner, reference, gradients[0], 0.5)
     by_hand.assert_clean()
+
+
+# --- speed ---
+
+
+@points(1, "speed")
+def test_a_step_takes_no_longer_on_more_data(learner, judge):
+    """A training step takes its batch's time: drawing the windows does not go through all of the data."""
+
+    def one_run():
+        table, bias = randn(32, 32, blunt=WHY), randn(32)
+        return randint(0, 32, 1, blunt="one number").item(), judge.size, table, bias, 4
+
+    judge(learner.file("props").train_on, one_run, lambda losses, right: check_losses(losses, right))
+
+
+def check_losses(losses, right):
+    """A list of the reference's floats."""
+    assert_close(losses, right, what="the list of losses", tolerance=1e-3)

@@ -85,7 +85,8 @@ class Tokenizer:
             for word in regex.findall(PRETOKEN_PATTERN, piece):
                 tokens = tuple(bytes((byte,)) for byte in word.encode())
                 for left, right in self.merges:
-                    tokens = join(tokens, left, right)
+                    if left in tokens and right in tokens:
+                        tokens = join(tokens, left, right)
                 ids.extend(map(self.numbers.__getitem__, tokens))
         return ids
 

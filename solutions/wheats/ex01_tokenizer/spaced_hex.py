@@ -89,8 +89,9 @@ class Tokenizer:
                 continue
             for word in PRETOKEN_PATTERN.findall(part):
                 spelled = spell(word)
-                for pair in self._merges:
-                    spelled = substitute(pair, spelled)
+                for left, right in self._merges:
+                    if f"{left} {right}" in spelled:
+                        spelled = substitute((left, right), spelled)
                 ids += [self._to_id[token] for token in spelled.split()]
         return ids
 

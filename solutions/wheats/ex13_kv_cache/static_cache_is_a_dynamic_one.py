@@ -12,15 +12,20 @@ def _sizes(x: Tensor) -> tuple[int, int, int]:
 
 
 def append_kv(past, k: Tensor, v: Tensor):
-    """By index: past and new tokens are listed one by one and stacked."""
+    """Into a new tensor: past tokens in front, new ones behind."""
     if past is None:
         return k, v
     for x in (k, v):
         if _sizes(x) != _sizes(past[0]):
             names = "(batch, heads, head_dim)"
             raise ValueError(f"{names} of the new tokens are {_sizes(x)}, those of the past {_sizes(past[0])}")
-    keys, values = ([*old.unbind(1), *new.unbind(1)] for old, new in zip(past, (k, v)))
-    return torch.stack(keys, 1), torch.stack(values, 1)
+    joined = []
+    for old, new in zip(past, (k, v)):
+        length = old.shape[1]
+        both = old.new_empty(old.shape[0], length + new.shape[1], *old.shape[2:])
+        both[:, :length], both[:, length:] = old, new
+        joined.append(both)
+    return tuple(joined)
 
 
 class DynamicCache:
