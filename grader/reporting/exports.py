@@ -19,7 +19,7 @@ from grader.exports import csv_file, text_field
 from grader.grading.result import Result, TestResult
 from grader.reporting.gradebook import COUNTED, Gradebook, ReportError, short
 from grader.reporting.items import Item
-from grader.text import clean, one_line
+from grader.text import clean, one_line, some_of
 
 if TYPE_CHECKING:
     from grader.reporting.summary import Report
@@ -194,7 +194,7 @@ def canvas_csv(report: Report, exported: Path) -> tuple[bytes, list[str]]:
         ("no row for", [one_line(one) for one in report.book.students if one not in seen]),
     ):
         if missing:
-            shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            shown = some_of(missing, 5)
             notes.append(f"Canvas: {words} {shown}" if words.startswith("no ") else f"Canvas: {words}: {shown}")
     text = io.StringIO(newline="")
     csv.writer(text).writerows([one if _number(one) is not None else text_field(one) for one in row] for row in table)
