@@ -13,7 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from grader.text import some_of
+
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # a spreadsheet would run it
+LISTED = 10  # names within a sentence
 CANVAS_KEYS = ("ID", "SIS User ID", "SIS Login ID")
 
 
@@ -112,10 +115,10 @@ def fill_canvas(exported: bytes, students: Sequence[Graded], columns: Sequence[C
                 row[place] = number_field(student.scores[label])
                 filled += 1
     if strange:
-        notes.append(f"in Canvas but not in the roster, and left as they are: {_some(strange)}")
+        notes.append(f"in Canvas but not in the roster, and left as they are: {some_of(strange, LISTED)}")
     unseen = [one.id for one in students if one.id not in seen and one.scores]
     if unseen:
-        notes.append(f"graded but not in Canvas' file: {_some(unseen)}")
+        notes.append(f"graded but not in Canvas' file: {some_of(unseen, LISTED)}")
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     content = text.getvalue().encode("utf-8-sig" if exported.startswith(b"\xef\xbb\xbf") else "utf-8")
@@ -177,7 +180,3 @@ def _student_of(row: list[str], keys: Mapping[str, int], students: Sequence[Grad
         if fields.get("ID") in numbers or {fields.get("SIS User ID", ""), fields.get("SIS Login ID", "")} & mine - {""}:
             return student
     return None
-
-
-def _some(names: Sequence[str], most: int = 10) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

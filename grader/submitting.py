@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import io
 import os
 import stat
 import warnings
@@ -22,6 +21,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from grader.archive import OLDEST, zip_of
 from grader.course import Course, Exercise
 from grader.grading.result import write_atomically
 from grader.notebook import MAX_NOTEBOOK_BYTES
@@ -45,7 +45,6 @@ NAME = "submission.zip"
 CHECKPOINTS = (".pt", ".pth", ".safetensors", ".bin", ".ckpt", ".npz", ".npy", ".onnx", ".gguf", ".pkl", ".pickle", ".h5")
 LISTED = 12
 HAND_IN = "Hand in this one file where your course collects exercises."
-OLDEST = (1980, 1, 1, 0, 0, 0)  # the date of every entry: a zip's first possible one
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,16 +100,8 @@ def pack(course: Course, wanted: Sequence[Exercise]) -> Pack:
 
 
 def archive(items: Sequence[Item]) -> bytes:
-    """A zip whose bytes depend on the files alone: no dates, no owners, one order."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
-        for item in sorted(items, key=lambda one: one.place):
-            entry = zipfile.ZipInfo(item.place, OLDEST)
-            entry.create_system = 3  # Unix, wherever it was written
-            entry.external_attr = (stat.S_IFREG | 0o644) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            file.writestr(entry, item.content)
-    return stream.getvalue()
+    """The zip that is handed in."""
+    return zip_of({item.place: item.content for item in items})
 
 
 def write(out: Path, items: Sequence[Item]) -> str:

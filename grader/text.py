@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 
@@ -38,6 +39,12 @@ def _shown(character: str) -> str:
 def one_line(text: str) -> str:
     """Cleaned, with every run of white space as one space: `one_line("a\\n b") == "a b"`."""
     return " ".join(clean(text).split())
+
+
+def some_of(names: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first names, and how many more there are: `some_of(["a", "b", "c"], 2) == "a, b and 1 more"`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more
 
 
 def shorten(text: str, width: int) -> str:

@@ -318,7 +318,7 @@ def chain(*modules: torch.nn.Module) -> torch.nn.Sequential:
 
 def descend(module: torch.nn.Module, lr: float, cotangent: Tensor, *inputs: Tensor) -> None:
     """One step of plain gradient descent on all parameters of a module, in place, as an optimiser takes it."""
-    module(*inputs).backward(cotangent)
+    (module(*inputs) * cotangent).sum().backward()  # `backward(cotangent)` imports some 490 modules at its first use
     with torch.no_grad():
         for parameter in module.parameters():
             if parameter.grad is not None:

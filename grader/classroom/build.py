@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from grader.archive import zip_of
 from grader.authoring.stubs import given_files
 from grader.course import COURSE_FILE, Course, Exercise
 from grader.display import amount
@@ -32,7 +31,6 @@ GRADER_FILES = (
     *("classroom/__init__.py", "classroom/in_notebook.py", "classroom/scores.py", "classroom/submitted.py"),
 )
 GRADER = Path(__file__).resolve().parents[1]
-EPOCH = (1980, 1, 1, 0, 0, 0)  # of files in an archive: the same content, the same archive
 
 
 def build(
@@ -197,11 +195,7 @@ def checker_archive(course: Course, exercise: Exercise) -> bytes:
     files[f"tests/public/{public.name}"] = public.read_bytes()
     if course.props_path.is_file():
         files["tests/props.py"] = course.props_path.read_bytes()
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in sorted(files.items()):
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
+    return zip_of(files)
 
 
 def _set_due_date(api: Any, exercise: Exercise, dates: dict[str, Any]) -> tuple[Any, list[str]]:

@@ -25,7 +25,7 @@ from grader.grading.batch import Done, Job, grade_class
 from grader.grading.result import ResultError, result_path
 from grader.notebook import MAX_NOTEBOOK_BYTES
 from grader.submission import Problem
-from grader.text import one_line
+from grader.text import one_line, some_of
 
 from .folder import Assignment, Classroom, ClassroomError, Receipt
 from .nbgrader_api import failure, opened
@@ -417,9 +417,8 @@ def _show(console: Console, outcome: Outcome, *, released: bool) -> None:
 
 def _list(console: Console, what: str, names: dict[str, str], style: str = "") -> None:
     if not any(names.values()):
-        some = ", ".join(one_line(name) for name in list(names)[:LISTED])
-        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-        console.print(Text(f"      {len(names)} {what}: {some}{more}", style=style))
+        some = some_of([one_line(name) for name in names], LISTED)
+        console.print(Text(f"      {len(names)} {what}: {some}", style=style))
         return
     console.print(Text(f"      {len(names)} {what}:", style=style))
     for name, why in list(names.items())[:LISTED]:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from grader.course import Course
 from grader.grading.result import write_atomically
+from grader.text import some_of
 
 from .dates import in_gradebook, parse_due_dates, shown
 from .folder import LATE_METHODS, Classroom, ClassroomError, Settings
@@ -128,8 +129,7 @@ def start_classroom(
     console.print(Text(f"  late       {_late_in_words(settings.late)}"))
     console.print(Text(f"  students   {total} in the gradebook" + (f", {new} new, {changed} changed" if students else "")))
     if strangers:
-        more = f" and {len(strangers) - LISTED} more" if len(strangers) > LISTED else ""
-        notes.append(f"in the gradebook but not in this roster, and kept: {', '.join(strangers[:LISTED])}{more}")
+        notes.append(f"in the gradebook but not in this roster, and kept: {some_of(strangers, LISTED)}")
     for note in notes:
         console.print(Text(f"  note: {note}"))
     console.print(Text("Next:"))

@@ -5,14 +5,12 @@ The zip holds the answers: it is for Gradescope only, and never for learners.
 
 from __future__ import annotations
 
-import io
-import stat
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from grader.archive import zip_of
 from grader.authoring.kit import check_imports
 from grader.authoring.papers import check_torch, learners_makefile
 from grader.authoring.stubs import AuthoringError, given_files, stub_of
@@ -27,7 +25,6 @@ COPIED = (COURSE_FILE, "pyproject.toml", "constraints.txt", "LICENSE", "README.m
 NEEDED = ("solutions", "tests/public", "tests/hidden")
 LEFT_OUT = ("wheats",)  # of the solutions: nothing is compared with them
 NOT_NEEDED = ("authoring", "classroom", "exports.py", "reporting", "report.py", "templates", "build.py")  # of the grader
-OLDEST = (1980, 1, 1, 0, 0, 0)
 
 
 def make_autograder(course: Course, out: Path, options: Options, torch: str = "") -> int:
@@ -37,7 +34,7 @@ def make_autograder(course: Course, out: Path, options: Options, torch: str = ""
         raise AuthoringError(f"{out}: give a name that ends in .zip, such as autograder.zip")
     if out.is_dir():
         raise AuthoringError(f"{out} is a folder; give the name of the .zip to write")
-    data = _zip(_files(course, options, check_torch(torch)))
+    data = zip_of(_files(course, options, check_torch(torch)), EXECUTABLE)
     try:
         write_atomically(out, data)
     except OSError as error:
@@ -102,15 +99,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise AuthoringError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
-def _zip(files: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, content in sorted(files.items()):
-            entry = zipfile.ZipInfo(name, OLDEST)
-            entry.create_system = 3  # Unix: the scripts are executable
-            entry.external_attr = (stat.S_IFREG | (0o755 if name in EXECUTABLE else 0o644)) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content)
-    return stream.getvalue()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import Client, Future
 
 from grader.course import load_course
+from grader.text import some_of
 
 from .cluster_worker import Differs, differs, grade_task
 from .protocol import BatchError, Died, Finished, Job, Refused, Task
@@ -187,8 +188,7 @@ class Cluster:
             elif isinstance(answer, BaseException) and not isinstance(answer, OSError):
                 wrong.append(f"{worker}: {type(answer).__name__}: {answer}")
         if wrong:
-            more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-            raise BatchError(f"not all Dask workers can grade this course: {'; '.join(wrong[:3])}{more}. {_HOW_TO_START}")
+            raise BatchError(f"not all Dask workers can grade this course: {some_of(wrong, 3, '; ')}. {_HOW_TO_START}")
         self._look()
 
     def _look(self) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from grader.reporting.attempts import Pair
 from grader.reporting.gradebook import ENOUGH, Adjustment, Gradebook, ReportError, short
+from grader.text import some_of
 
 CELLS = """
 select submitted_assignment.student_id, assignment.name, base_cell.name,
@@ -37,6 +38,7 @@ left join submitted_notebook on submitted_notebook.assignment_id = submitted_ass
 group by submitted_assignment.id
 """
 STUDENTS = "select id, first_name, last_name, email, lms_user_id from student"
+LISTED = 5  # names within a sentence
 EPOCH = datetime(1970, 1, 1)  # from which SQLAlchemy counts an interval when it is kept in SQLite
 
 
@@ -144,18 +146,14 @@ def join(book: Gradebook, classroom: Classroom) -> list[str]:
         if pair[1] in exercises:
             classroom.overdue[pair[0], exercises[pair[1]]] = classroom.submitted[pair] > classroom.due_dates[pair]
     if differing:
-        which = _listed(differing)
+        which = some_of(differing, LISTED)
         notes.append(f"the gradebook's automatic scores are not those of these results: {which}; run `classroom grade` again")
     if waiting:
-        notes.append(f"grade cells without a score yet, so that our points count: {_listed(waiting)}")
+        notes.append(f"grade cells without a score yet, so that our points count: {some_of(waiting, LISTED)}")
     unknown = sorted({assignment for _, assignment in classroom.cells} - set(exercises))
     if unknown:
         notes.append(f"assignments of the gradebook without results here: {', '.join(unknown)}")
     return notes
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _adjustment(book: Gradebook, student: str, exercise: str, cells: list[Cell], penalty: float) -> Adjustment | None:

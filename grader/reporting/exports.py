@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from grader.exports import csv_file, text_field
 from grader.grading.result import Result, TestResult
 from grader.reporting.gradebook import COUNTED, Gradebook, ReportError, short
 from grader.reporting.items import Item
-from grader.text import clean, one_line
+from grader.text import clean, one_line, some_of
 
 if TYPE_CHECKING:
     from grader.reporting.summary import Report
 
 JSON_SCHEMA = 1
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # a spreadsheet would run it
 TESTS = (
     "student", "exercise", "status", "reason", "official", "prerequisites", "test", "title", "category",
     "points", "max_points", "outcome", "diagnosis", "message", "seed",
@@ -37,11 +37,7 @@ ITEMS = (
 
 def csv_bytes(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
     """A table in UTF-8: texts that a spreadsheet would run stay texts, None is an empty cell."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(columns)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return text.getvalue().encode()
+    return csv_file(columns, ([_cell(value) for value in row] for row in rows))
 
 
 def _cell(value: Any) -> str:
@@ -51,12 +47,7 @@ def _cell(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.12g}"
-    return value if isinstance(value, int) else safe(value)
-
-
-def safe(text: str) -> str:
-    """Text that stays text in a spreadsheet."""
-    return "'" + text if text.startswith(FORMULA) else text
+    return str(value) if isinstance(value, int) else text_field(value)
 
 
 # One row per student, exercise and test
@@ -203,10 +194,10 @@ def canvas_csv(report: Report, exported: Path) -> tuple[bytes, list[str]]:
         ("no row for", [one_line(one) for one in report.book.students if one not in seen]),
     ):
         if missing:
-            shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            shown = some_of(missing, 5)
             notes.append(f"Canvas: {words} {shown}" if words.startswith("no ") else f"Canvas: {words}: {shown}")
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([one if _number(one) is not None else safe(one) for one in row] for row in table)
+    csv.writer(text).writerows([one if _number(one) is not None else text_field(one) for one in row] for row in table)
     return text.getvalue().encode(), notes
 
 

@@ -182,8 +182,8 @@ class Plugin:
             self.run.tests.append(record)
             kept.append(item)
         self._check_timed(kept)
-        first = self.suite.first
-        return sorted(kept, key=lambda item: self._records[item.nodeid].id not in first) if first else kept
+        # A test that wants a fresh process comes before others of its kind: the first one costs no second process.
+        return sorted(kept, key=lambda item: (self._records[item.nodeid].id not in self.suite.first, not _wants_fresh(item)))
 
     def _check_timed(self, items: list[pytest.Item]) -> None:
         """What course.toml declares as timed is in the hidden suite, with those points."""
@@ -298,7 +298,7 @@ class Plugin:
             made = ", ".join(InputSource.current.recorded) if InputSource.current else ""
             record.detail = fit("".join(traceback.format_exception(error))[-MAX_MESSAGE:] + f"\ninputs: {made or 'none'}")
             return
-        if explain and record.category not in NOT_REPLAYED:
+        if explain and record.category not in NOT_REPLAYED and "training" not in item.fixturenames:  # it takes too long
             self._diagnose(item, record)
 
     def _costs(self, item: pytest.Function, record: TestRecord) -> str:
@@ -336,7 +336,7 @@ class Plugin:
         trace, question = list(self.session.trace), self.listener.last
         asked = next((one.what for one in reversed(trace) if one.what not in (PEAK, BY_HAND)), "")
         wanted = next((one for one in reversed(trace) if one.what == asked), None)
-        measured, fresh = any(one.what == PEAK for one in trace), "fresh_learner" in item.fixturenames
+        measured, fresh = any(one.what == PEAK for one in trace), _wants_fresh(item)
 
         def matches(chaff: Chaff) -> bool:
             quick = not (measured or fresh or question is None or wanted is None)
@@ -515,6 +515,10 @@ class ByHandCheck:
             for finding in by_hand.scan(self._package.files[file], rule):
                 self._session.observe(Observation(BY_HAND, value=finding.sentence))
                 raise Mistake(f"line {finding.line} of {file} {finding.sentence}")
+
+
+def _wants_fresh(item: pytest.Item) -> bool:
+    return "fresh_learner" in getattr(item, "fixturenames", ())
 
 
 def _is_too_deep(source: bytes) -> bool:

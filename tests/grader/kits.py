@@ -24,9 +24,8 @@ def write_kit(course: Course, folder: Path) -> Path:
 
 def run_in(folder: Path, *command: str, tracebacks: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command as a person does who has entered the folder; `tracebacks`: whether it may print one."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("ATTENTION_LADDER", "MAKE", "MFLAGS"))
-    }
+    ours = ("ATTENTION_LADDER", "LADDER_", "MAKE", "MFLAGS", "ARGS")  # what runs these tests may have been given arguments
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment |= {"COLUMNS": "100", "NO_COLOR": "1", **variables}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=170)
     assert tracebacks or "Traceback" not in done.stdout + done.stderr, done.stderr

@@ -481,12 +481,30 @@ def test_a_run_leaves_nothing_of_itself_behind(run, monkeypatch):
     assert held == [1] and diagnosis._local["_reference"][1]._executor.kept == {}
 
 
+def test_a_mistake_in_training_is_not_looked_for(run):
+    text = """
+        @points(1, "numerics")
+        def test_it_learns(learner, training):
+            "It learns."
+            assert learner.double(5) == 2 * training[0]
+
+        @points(1, "numerics")
+        def test_double(learner, reference):
+            "It doubles."
+            assert_equal(learner.double(5), reference.double(5))
+    """
+    triple = chaff("3 * x")
+    result = run(text, triple, chaffs={"wrong": triple}, training=(5, 1.0))
+    assert [(test.outcome, test.diagnosis) for test in result.tests] == [("failed", None), ("failed", "wrong")]
+
+
 # --- a process that has done nothing before ---
 
 COUNTING = "CALLS = []\ndef double(x):\n    CALLS.append(x)\n    return len(CALLS)\n"
 
 
 def test_a_fresh_learner_has_done_nothing_before(run):
+    """Tests that want one come first, and the others go on with the last one's process."""
     text = "".join(
         f'''
 @points(1, "robustness")
@@ -495,7 +513,7 @@ def test_{number}({fixture}):
     assert_equal([{fixture}.double(1), {fixture}.double(1)], {expected})
 '''
         for number, (fixture, expected) in enumerate(
-            [("learner", [1, 2]), ("learner", [3, 4]), ("fresh_learner", [1, 2]), ("fresh_learner", [1, 2]), ("learner", [3, 4])]
+            [("learner", [3, 4]), ("learner", [5, 6]), ("fresh_learner", [1, 2]), ("fresh_learner", [1, 2]), ("learner", [7, 8])]
         )
     )
     result = run(text, COUNTING)

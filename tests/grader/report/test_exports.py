@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from grader.exports import text_field
 from grader.grading.result import write_result
 from grader.reporting.classroom import Classroom, Person
-from grader.reporting.exports import ITEMS, canvas_csv, csv_bytes, csv_of_items, moodle_csv, parquet_of_tests, report_json, safe
+from grader.reporting.exports import ITEMS, canvas_csv, csv_bytes, csv_of_items, moodle_csv, parquet_of_tests, report_json
 from grader.reporting.gradebook import ReportError, read_gradebook
 from grader.reporting.summary import Report
 
@@ -45,7 +46,7 @@ def table(data: bytes) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\t=1", "\r=1", "\n=1", "＝1", "－1"])
 def test_a_formula_becomes_text_and_a_number_stays_one(text):
-    assert safe(text) == "'" + text
+    assert text_field(text) == "'" + text
     assert csv_bytes(["a"], [[text], [-1.5], [3], [None], [True]]).decode().splitlines()[-4:] == ["-1.5", "3", '""', "true"]
 
 
