@@ -121,8 +121,8 @@ class Anchors:
         worker.refill()
         return worker
 
-    def keep_only(self, main: str) -> None:
-        """End the workers of other exercises: one is graded at a time."""
+    def keep_only(self, main: str | None) -> None:
+        """End the workers of other exercises, or all: one is graded at a time."""
         for key in [key for key, (package, _) in self._workers.items() if package.main != main]:
             self._workers.pop(key)[1].kill()
 
@@ -143,8 +143,15 @@ class Contest(msgspec.Struct, frozen=True, kw_only=True):
     @contextlib.contextmanager
     def arms(self, function: RemoteFunction, warm_up: Sequence[Any], *, fresh: bool) -> Iterator[Arms]:
         """The three arms, each warmed up by one call. The learner's is always in a new worker, the others only if it must be so."""
-        anchors = []
         _anchors.keep_only(self.reference.main)
+        try:
+            yield from self._warm(function, warm_up, fresh)
+        except KeyboardInterrupt:
+            _anchors.keep_only(None)  # one of them may be at a question whose answer nobody waits for
+            raise
+
+    def _warm(self, function: RemoteFunction, warm_up: Sequence[Any], fresh: bool) -> Iterator[Arms]:
+        anchors = []
         for package in (self.reference, self.slow):
             worker = _anchors.get(self.sandbox, package, self.limits, fresh=fresh)
             arm = AnchorArm(worker, function, self.device)

@@ -65,6 +65,10 @@ class Screen:
         display.show_result(self._console, course, exercise, result, unfinished=unfinished, short=short)
         self._line(f"{_clock(since)} The next save is checked, too; Ctrl-C ends.", style="dim")
 
+    def show_timing(self) -> None:
+        """Everything is right; now how fast it is."""
+        self._line("How fast it is, is being measured ...", style="dim")
+
     def _clear(self) -> None:
         if self._console.is_terminal:
             self._console.clear()

@@ -1,8 +1,8 @@
 """The `watch` command: a verdict at every save. Runs no learner code: `Grader` has the sandbox do it.
 
-What failed last time is run first, and a test among it that fails again is told at once. A newer save, and Ctrl-C, interrupt what
-is running. The inputs stay the same from save to save, so that an error stays put while it is looked for and references need not
-compute again; once everything passes they are drawn anew.
+What failed last time is run first, and a test among it that fails again is told at once; what needs a clock comes last, once
+everything else is right. A newer save, and Ctrl-C, interrupt what is running. The inputs stay the same from save to save, so that an
+error stays put while it is looked for and references need not compute again; once everything passes they are drawn anew.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from grader.course import Course, Exercise
-from grader.grading.grade import Grader
+from grader.grading.grade import UNTIMED, Grader
 from grader.grading.materials import MaterialError
 from grader.grading.result import Result
 from grader.progress import remember, unfinished_below
@@ -143,6 +143,13 @@ class Watch:
                 if better is not None:
                     self.screen.show_result(self.course, exercise, better, below, since)
                     remember(self.course, [better])
+            elif not self._failed[exercise.file] and any(test.message == UNTIMED for test in result.tests):
+                self.screen.show_timing()
+                timed = self.grader.grade(
+                    exercise, self._submission.file, seed=result.seed, watcher=self._check_interrupts, own=True
+                )
+                self.screen.show_result(self.course, exercise, timed, below, since)
+                remember(self.course, [timed])
         with contextlib.suppress(SandboxError, MaterialError):  # said where it is needed
             self.grader.sandbox.prepare(self.grader.materials(exercise).limits)
 
@@ -165,7 +172,10 @@ class Watch:
 
         self.screen.show_beginning(exercise, since)
         seed = self._seeds.setdefault(exercise.file, secrets.randbits(48))
-        return self.grader.grade(exercise, self._submission.file, seed=seed, first=first, watcher=watcher, own=True)
+        return self.grader.grade(exercise, self._submission.file, seed=seed, first=first, watcher=watcher, own=True, timed=False)
+
+    def _check_interrupts(self, *_: object) -> None:
+        self._interrupts.check()
 
     def _on_references(self, exercise: Exercise, result: Result) -> Result | None:
         """The result that `check` would show, where an earlier exercise is wrong; None if it is the same."""
@@ -174,7 +184,7 @@ class Watch:
             for one in self.course.prerequisites_of(exercise)
         }  # at least one of them is wrong, which is all that is asked
         again = self.grader.grade(
-            exercise, self._submission.file, seed=result.seed, known=known, watcher=lambda *_: self._interrupts.check()
+            exercise, self._submission.file, seed=result.seed, known=known, watcher=self._check_interrupts, timed=False
         )
         return again if again.prerequisites == "reference" else None
 

@@ -282,6 +282,41 @@ def test_without_an_exercise_it_follows_the_saved_one_and_the_files_it_builds_on
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
+def test_what_is_right_is_timed_last(watching, place):
+    suite, course = place / "tests/hidden" / f"test_{BASE}.py", place / "course.toml"
+    timed = """
+
+
+@points(0.5, "speed")
+def test_fast(learner, judge):
+    \"\"\"It doubles once.\"\"\"
+    judge(learner.double, lambda: (randn(200, 300),))
+"""
+    suite.write_text(suite.read_text().replace('@points(1, "shape")', '@points(0.5, "shape")') + timed)
+    anchor = '[[exercise.timed]]\ntest = "test_fast"\ntitle = "Once"\nnames = ["double"]\npoints = 0.5\n'
+    anchor += 'cpu = { slow = "over_and_over", size = 1, gap = 3.0 }\n\n[[exercise]]\nnumber = 2'
+    course.write_text(course.read_text().replace("[[exercise]]\nnumber = 2", anchor))
+    slow = DOUBLE.replace("    return", "    for _ in range(400):\n        x = x + 1 - 1\n    return")
+    chaff = slow.replace('"""Base."""', '"""How often?"""\n\nCATEGORY = "speed"')
+    (place / "solutions/chaffs" / BASE / "over_and_over.py").write_text(chaff)
+    file = place / "exercises" / f"{BASE}.py"
+    file.write_text(DOUBLE)
+    terminal = watching("01")
+    early = terminal.wait(lambda screen: "is being measured" in screen)
+    assert "not timed in this run" in early
+    terminal.verdict("4 of 4 points", "times the reference's time")
+    replace(file, slow)
+    terminal.verdict("3.5 of 4 points", "How often?")
+    replace(file, "# again\n" + slow)
+    terminal.wait(lambda screen: "is being measured" in screen)
+    replace(file, DOUBLE)  # interrupts the measurement, whose workers are ended
+    terminal.verdict("4 of 4 points", "times the reference's time")
+    terminal.key(b"\x03")
+    assert terminal.end() == 0 and "Traceback" not in terminal.everything() and terminal.left() == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_watch_works_in_a_kit(watching, course: Course, tmp_path):
     kit = tmp_path / "kit"
     files = make_kit(course, kit)
