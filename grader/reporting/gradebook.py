@@ -183,6 +183,16 @@ class Gradebook:
     def unofficial(self) -> list[Result]:
         return [result for result in self.graded if not result.official]
 
+    @cached_property
+    def to_review(self) -> list[tuple[Result, str]]:
+        """Results with a test that was too fast to be believed, and what was measured: somebody has to read that code."""
+        return [
+            (result, f"{test.title} {test.timing.ratio or 0:.2g} times the reference's time")
+            for result in self.graded
+            for test in result.tests
+            if test.timing and test.timing.review
+        ]
+
 
 def why_not_official(result: Result) -> str:
     """What keeps a graded result from being official, as its environment tells it."""

@@ -55,7 +55,8 @@ def html_page(report: Report, only: str | None = None) -> bytes:
         report=report, book=report.book, only=only, style=style, script=script, style_hash=_hash(style), script_hash=_hash(script),
         data=data, is_packed=is_packed, charts=_class_charts(report, artist) if artist else [],
         exercises=[_drawn(summary, artist) for summary in report.summaries] if artist else [],
-        waiting=_waiting(report), still_open=_open(report), unofficial=_unofficial(report), legend=_legend(report), urgent=urgent,
+        waiting=_waiting(report), still_open=_open(report), unofficial=_unofficial(report), to_review=_to_review(report),
+        legend=_legend(report), urgent=urgent,
         first=FIRST, numbers=_numbers(report),
         test_changes=by_test(report.regrade or []), changes=CHANGES, ENOUGH_STUDENTS=ENOUGH_STUDENTS, STEADY_STUDENTS=STEADY_STUDENTS,
         cell=cell, count=count, label=label, mean=mean,
@@ -116,6 +117,10 @@ def _unofficial(report: Report) -> list[Group]:
     from grader.reporting.gradebook import why_not_official
 
     return _grouped((one.exercise, "graded", why_not_official(one), one.student) for one in report.book.unofficial)
+
+
+def _to_review(report: Report) -> list[Group]:
+    return _grouped((one.exercise, "graded", words, one.student) for one, words in report.book.to_review)
 
 
 def _grouped(rows: Iterable[tuple[str, str, str, str]]) -> list[Group]:

@@ -222,6 +222,8 @@ def _print_lists(book: Gradebook, console: Console, everyone: bool) -> None:
     _print_grouped(console, f"Graded, with a reason why everything failed ({len(reasons)})", reasons, everyone)
     unofficial = [(result.exercise, "graded*", why_not_official(result), result.student) for result in book.unofficial]
     _print_grouped(console, f"Not official ({len(unofficial)})", unofficial, everyone)
+    fast = [(result.exercise, "graded", words, result.student) for result, words in book.to_review]
+    _print_grouped(console, f"Too fast to be taken on trust: read the code ({len(fast)})", fast, everyone)
 
 
 def _print_grouped(console: Console, title: str, rows: list[tuple[str, str, str, str]], everyone: bool) -> None:

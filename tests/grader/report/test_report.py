@@ -17,7 +17,7 @@ import pytest
 from rich.cells import cell_len
 
 from grader import report
-from grader.grading.result import Environment, result_path, write_result
+from grader.grading.result import Environment, TestResult, TimingFigures, result_path, write_result
 from grader.reporting.gradebook import read_gradebook
 from grader.reporting.summary import Report
 from grader.reporting.words import number, percent
@@ -197,6 +197,24 @@ def test_a_student_whose_folder_is_empty_is_in_the_class(results):
 def test_what_is_not_official_is_listed_with_what_the_probe_could_do(results):
     listed = section(show(results, width=140), "Not official (1)")
     assert line_of(listed, "ex06") == "ex06 graded* isolation C, the hostile probe could: open a socket eve"
+
+
+def test_what_was_too_fast_to_be_believed_is_listed(tmp_path):
+    def timed(ratio: float) -> TestResult:
+        review = ratio < 0.2
+        verdict = {"verdict": "pass", "share": 1.0, "ratio": ratio, "gap": 6.0, "rounds": 7, "review": review, "device": "cpu"}
+        outcome = "not_assessed" if review else "passed"
+        return a_test("step", outcome, category="speed", timing=TimingFigures(**verdict))
+
+    results = tree(
+        tmp_path / "fast", *(graded(name, timed(ratio)) for name, ratio in (("ada", 0.04), ("bob", 1.2), ("cyd", 0.04)))
+    )
+    listed = section(show(results, width=160), "Too fast to be taken on trust: read the code (2)")
+    assert line_of(listed, "ex06") == "ex06 graded The step is right 0.04 times the reference's time ada, cyd"
+    shown = html_module.unescape(page(results, tmp_path))
+    assert "Too fast to be taken on trust" in shown and "0.04 times the reference" in shown
+    calm = tree(tmp_path / "calm", graded("bob", timed(1.2)))
+    assert "Too fast" not in show(calm) and "Too fast" not in page(calm, tmp_path)
 
 
 def test_a_reason_of_a_graded_result_is_listed(tmp_path):
