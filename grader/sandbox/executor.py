@@ -31,9 +31,10 @@ class Executor:
         self.program = Program(load.package, files, paths)
         self.kept: dict[int, Any] = {}
         self._numbers = itertools.count(1)
-        self._spies = {name: ForbiddenCallSpy(calls) for name, calls in load.forbidden.items()}
+        self._own = tuple(self.program.paths.values())
+        self._spies = {name: ForbiddenCallSpy(calls, self._own) for name, calls in load.forbidden.items()}
         forbidden = sorted({call for calls in load.forbidden.values() for call in calls})
-        self._object_spy = ForbiddenCallSpy(forbidden)
+        self._object_spy = ForbiddenCallSpy(forbidden, self._own)
         self._refused = RefusedImports(name for name in forbidden if "." not in name)
 
     def forget(self) -> None:
@@ -158,7 +159,7 @@ class Executor:
 
     def _do_using(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> tuple[Any, list[str]]:
         """Call it, and say which of the dotted names in `extra` were used on the way."""
-        spy = ForbiddenCallSpy(extra)
+        spy = ForbiddenCallSpy(extra, self._own)
         with spy:
             result = self._target(request)(*arguments, **keywords)
         return result, sorted(spy.used)

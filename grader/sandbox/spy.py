@@ -20,7 +20,9 @@ from torch.overrides import TorchFunctionMode
 class ForbiddenCallSpy:
     """While entered, adds the dotted name of every forbidden function or class that is used to `used`."""
 
-    def __init__(self, forbidden: Iterable[str]) -> None:
+    def __init__(self, forbidden: Iterable[str], own: Iterable[str] = ()) -> None:
+        """`own`: file names of the code that is watched."""
+        self._own = frozenset(own)
         self.used: set[str] = set()
         self._functions: dict[Any, str] = {}
         self._operators: dict[str, str] = {}  # "scaled_dot_product_attention" -> dotted name
@@ -80,9 +82,9 @@ class ForbiddenCallSpy:
             dotted = next((dotted for operator, dotted in self._operators.items() if _words(operator) <= words), None)
         if dotted:
             self.used.add(dotted)
-        if self._silent:
+        if self._silent:  # such a function computes with torch's, and calls none of the watched code
             frame = sys._getframe(1)
-            while frame is not None:
+            while frame is not None and frame.f_code.co_filename not in self._own:
                 if frame.f_code in self._silent:
                     self.used.add(self._silent[frame.f_code])
                 frame = frame.f_back
