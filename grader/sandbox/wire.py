@@ -14,6 +14,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
@@ -251,14 +252,15 @@ def _encode_reference(value: Handle | StreamRef) -> Any:
 
 def _encode_tensor(tensor: torch.Tensor, blob: Blob, strides: bool) -> Any:
     """A tensor's tag, or None for one that has no plain bytes (sparse, quantized, meta)."""
-    with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
+    with _no_overrides(tensor), torch.no_grad():
         try:
             plain = plain_tensor(tensor)
         except RuntimeError:  # sparse and nested ones have no storage to share
             return None
         if plain.layout is not torch.strided or plain.dtype not in DTYPE_NAMES or plain.is_meta:
             return None
-        plain = plain.to("cpu").resolve_conj().resolve_neg()
+        if not plain.is_cpu or plain.is_conj() or plain.is_neg():
+            plain = plain.to("cpu").resolve_conj().resolve_neg()
         shape, layout = list(plain.shape), None
         if strides and not plain.is_contiguous():
             layout = list(plain.stride())
@@ -279,8 +281,15 @@ def bytes_tensor(data: bytes) -> torch.Tensor:
 
 def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """The same data as a `torch.Tensor` proper, whatever a subclass says of itself."""
-    with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
-        return torch.Tensor.as_subclass(torch.Tensor.detach(tensor), torch.Tensor)
+    with _no_overrides(tensor), torch.no_grad():
+        plain = torch.Tensor.detach(tensor)
+        return plain if type(plain) is torch.Tensor else torch.Tensor.as_subclass(plain, torch.Tensor)
+
+
+def _no_overrides(tensor: torch.Tensor) -> AbstractContextManager[None]:
+    """Keeps a subclass from redefining torch. Nothing that a plain tensor does can call the watched code, so nobody need watch it."""
+    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
+    return torch._C.DisableTorchFunction() if plain else torch._C.DisableTorchFunctionSubclass()
 
 
 class Decoder:

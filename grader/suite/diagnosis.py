@@ -15,7 +15,7 @@ from grader.sandbox import wire
 from grader.sandbox.client import Package, Stream, Transport, WorkerGone
 from grader.sandbox.remote import Local, Observation, RemoteObject, Session
 
-from .checks import TOLERANCE, close_places
+from .checks import TOLERANCE, all_close
 from .recordings import Recording
 
 TRIES = 450  # of chaffs on failed tests, for the diagnosis of one run: counted, so that the same run is told the same again
@@ -214,7 +214,7 @@ def same_value(one: Any, other: Any) -> bool:
             return False
         if one.dtype not in TOLERANCE:
             return torch.equal(one, other)
-        return bool(close_places(one, other, TOLERANCE[one.dtype]).all())
+        return all_close(one, other, TOLERANCE[one.dtype])
     if isinstance(one, MeasuredPeak) and isinstance(other, MeasuredPeak):
         return abs(one.size - other.size) <= MEMORY_TOLERANCE * max(one.size, other.size)
     if isinstance(one, RemoteObject) and isinstance(other, RemoteObject):

@@ -10,7 +10,7 @@ import torch
 
 from grader.sandbox.remote import LearnerError, Remote, RemoteModule, Submodule
 
-from .checks import Mistake, assert_close, close_places
+from .checks import Mistake, all_close, assert_close
 
 MODULE_TOLERANCE = 1e-4  # whole modules add up the rounding of many operations
 
@@ -78,7 +78,7 @@ def _same(ones: list[torch.Tensor], others: list[torch.Tensor], tolerance: float
         if not other.is_floating_point():
             if not torch.equal(one, other):
                 return False
-        elif not close_places(one, other, tolerance).all():
+        elif not all_close(one, other, tolerance):
             return False
     return True
 
