@@ -118,7 +118,7 @@ def grade(
     jobs: Annotated[
         int, typer.Option(metavar="N", min=1, max=256, help="Processes that grade. Default: one per core.")
     ] = os.cpu_count() or 1,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Same inputs for all. Default: fresh for everyone.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Repeat a run: its inputs. Default: new in each run.")] = None,
     isolation: Annotated[str, typer.Option(metavar="TIER", help="Isolation tier: auto, A, B, C or D. See `doctor`.")] = "auto",
 ) -> None:
     """Grade what was collected: results, gradebook, feedback. Stopped and started again, it does only what is missing.

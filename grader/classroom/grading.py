@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -148,7 +149,8 @@ def _run_batch(
     """Results of all submissions, with a receipt for each; whoever has none is in `outcome.stopped`."""
     modules, suite = modules_of(course, exercise), suite_digest(course, exercise)
     before = {one.key: digest_of(one, modules) for one in submissions}
-    job = Job(root=course.root, out=classroom.results, exercises=[exercise.file], isolation=options.isolation, seed=options.seed)
+    seed = secrets.randbits(48) if options.seed is None else options.seed  # one for all of a run, as `grade` has it
+    job = Job(root=course.root, out=classroom.results, exercises=[exercise.file], isolation=options.isolation, seed=seed)
     classroom.results.mkdir(parents=True, exist_ok=True)
     by_key = {one.key: one for one in submissions}
     batch = grade_class(job, submissions, min(options.jobs, -(-len(submissions) // WORTH_A_PROCESS)))
