@@ -56,9 +56,10 @@ def show_result(
     everything: bool = False,
     unfinished: Sequence[Exercise] = (),
     short: bool = False,
+    is_last: bool = True,
 ) -> None:
     """The verdict on one exercise. `unfinished`: earlier ones that it uses and whose last check found something. `short` is for a
-    screen of 24 lines."""
+    screen of 24 lines. Without `is_last` there is more to come, and so no next step."""
     good = is_complete(result)
     console.print()
     console.print(_heading(exercise, result, good))
@@ -81,7 +82,8 @@ def show_result(
         _block(console, f"This exercise uses your {names}", "The last check there found mistakes: mend them first.")
     if result.output:
         _block(console, "Your code printed", _end_of(result.output, SHORT_OUTPUT) if short else result.output)
-    _next_step(console, course, exercise, result)
+    if is_last:
+        _next_step(console, course, exercise, result)
 
 
 def show_findings(

@@ -11,6 +11,7 @@ import ast
 import os
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -86,6 +87,8 @@ def _files(course: Course) -> dict[str, bytes]:
 
     for name in COPIED:
         add(name)
+    if COURSE_FILE in files:
+        files[COURSE_FILE] = _without_timed(files[COURSE_FILE])
     add("exercises/__init__.py")
     for name, text in given_files(course).items():
         files[f"exercises/{name}"] = text.encode()
@@ -108,6 +111,23 @@ def _files(course: Course) -> dict[str, bytes]:
     if missing:
         raise AuthoringError(f"{course.root} lacks what a kit holds: {', '.join(dict.fromkeys(missing))}")
     return files
+
+
+def _without_timed(course: bytes) -> bytes:
+    """course.toml without [[exercise.timed]], which names tests and chaffs that a learner has not got."""
+    kept, skipping = [], False
+    for line in course.decode().splitlines(keepends=True):
+        if line.startswith("["):
+            skipping = line.strip() == "[[exercise.timed]]"
+        if not skipping:
+            kept.append(line)
+    text = "".join(kept)
+    wanted = tomllib.loads(course.decode())
+    for exercise in wanted["exercise"]:
+        exercise.pop("timed", None)
+    if tomllib.loads(text) != wanted:
+        raise AuthoringError(f"{COURSE_FILE}: write [[exercise.timed]] on a line of its own, and its keys below it")
+    return text.encode()
 
 
 def check_imports(course: Course, files: Mapping[str, bytes], what: str = "the kit") -> None:

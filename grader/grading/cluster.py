@@ -48,8 +48,8 @@ class Cluster:
         self._name, self._batch = scheduler, uuid.uuid4().hex
         self._version = version_of(job.root)
         course = load_course(job.root)
-        self._timed = {one.file for one in course.exercises if any("cpu" in timed.devices for timed in one.timed)}
-        self._on_gpu = {one.file for one in course.exercises if any("cuda" in timed.devices for timed in one.timed)}
+        self._timed = {one.file for one in course.exercises if any(timed.cpu for timed in one.timed)}
+        self._on_gpu = {one.file for one in course.exercises if any(timed.cuda and not timed.cpu for timed in one.timed)}
         self._events: queue.SimpleQueue[tuple[str, Future]] = queue.SimpleQueue()
         self._hand: dict[str, tuple[Task, Future]] = {}  # key -> what is there
         self._back: list[Task] = []  # of a scheduler that is gone

@@ -118,10 +118,10 @@ class Grader:
         first: frozenset[str] = frozenset(),
         watcher: Watcher | None = None,
         own: bool = False,
-        timed: bool = True,
+        untimed: str | None = None,
     ) -> Result:
         """Grade one exercise. `known` holds results of earlier exercises of the same submission, by file name; without `explain` no
-        mistake is looked for by name; without `timed` no clock is read, and what needs one is not assessed. The tests whose ids are
+        mistake is looked for by name; with `untimed` no clock is read, and what needs one is not assessed for that reason. The tests whose ids are
         `first` run before the others, and `watcher` is told of each; with `own` they run on the learner's earlier exercises, whatever
         these are worth."""
         started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
@@ -149,12 +149,12 @@ class Grader:
                 environment=self.environment(),
             )
         try:
-            suite = self._suite(materials, found, seed, only, timed)
+            suite = self._suite(materials, found, seed, only, untimed)
             suite = msgspec.structs.replace(suite, first=first, chaffs=suite.chaffs if explain else [])
             run = run_suite(suite, self.sandbox, watcher)
             tests, faults, which = _results(run.tests), _faults(run, exercise, materials, only), "own"
             if not faults and not own and self._prerequisite_failed(exercise, materials, files, run, known):
-                again = self._on_references(materials, found, seed, only, timed, watcher)
+                again = self._on_references(materials, found, seed, only, untimed, watcher)
                 if again is not None and _points(again) > _points(tests):
                     tests, which = again, "reference"
         except SandboxError as error:
@@ -189,12 +189,12 @@ class Grader:
                 problems[f"{one.file}.py"] = file.message
         return found, problems
 
-    def _suite(self, materials: Materials, files: dict[str, bytes], seed: int, only: str | None, timed: bool) -> Suite:
+    def _suite(self, materials: Materials, files: dict[str, bytes], seed: int, only: str | None, untimed: str | None) -> Suite:
         suite = make_suite(self.course, materials, files, seed, only)
         return msgspec.structs.replace(
             suite,
             timed=timed_tests(materials, self.device, self._off(materials.exercise)),
-            untimed=None if timed else UNTIMED,
+            untimed=untimed,
             device=self.device,
             diagnosis_seconds=PATIENCE if self._patient else suite.diagnosis_seconds,
             remember=self._remember,
@@ -210,7 +210,7 @@ class Grader:
         if not self._carry_forward or not materials.references or all(_is_full(test) for test in run.tests):
             return False
         for one in materials.prerequisites:
-            result = (known or {}).get(one.file) or self.grade(one, files, known=known, timed=False)
+            result = (known or {}).get(one.file) or self.grade(one, files, known=known, untimed=UNTIMED)
             if result.points is None or result.points < result.max_points:
                 return True
         return False
@@ -221,14 +221,14 @@ class Grader:
         found: dict[str, bytes],
         seed: int,
         only: str | None,
-        timed: bool,
+        untimed: str | None,
         watcher: Watcher | None,
     ) -> list[TestResult] | None:
         """The suite again, with the reference in place of every prerequisite; None if the grader failed in it. Nothing the
         learner's code says is kept, since it shares its process with reference code here."""
         main = f"{materials.exercise.file}.py"
         files = {**materials.references, main: found[main]}
-        run = run_suite(self._suite(materials, files, seed, only, timed), self.sandbox, watcher)
+        run = run_suite(self._suite(materials, files, seed, only, untimed), self.sandbox, watcher)
         if _faults(run, materials.exercise, materials, only):
             return None
         return [msgspec.structs.replace(test, message=_silent(test), picture=None) for test in _results(run.tests)]

@@ -130,7 +130,14 @@ def timed_tests(materials: Materials, device: str, off: Mapping[str, str]) -> di
             raise MaterialError(f'{exercise.file}: {one.test} needs a chaff {on.slow} with CATEGORY = "speed" as its slow anchor')
         reason = off.get(one.test) if one.on(device) else f"needs a {'GPU' if device == 'cpu' else 'CPU'}"
         tests[one.test] = Timed(
-            slow=on.slow, hint=chaff.hint, package=chaff.package, points=one.points, size=on.size, gap=on.gap, off=reason
+            names=one.names,
+            slow=on.slow,
+            hint=chaff.hint,
+            package=chaff.package,
+            points=one.points,
+            size=on.size,
+            gap=on.gap,
+            off=reason,
         )
     return tests
 

@@ -65,7 +65,7 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Finished]:
     """
     from grader.course import load_course
 
-    from .grade import Grader
+    from .grade import UNTIMED, Grader
     from .protocol import finished, lost_result
 
     course = load_course(job.root)
@@ -103,7 +103,7 @@ def grading(job: Job, sandbox: Sandbox) -> Callable[[Task], Finished]:
                     seed=job.seed,
                     known=task.known,
                     explain=task.student not in job.undiagnosed,
-                    timed=task.student not in job.untimed,
+                    untimed=UNTIMED if task.student in job.untimed else None,
                 )
                 if sandbox.intact():
                     break

@@ -29,6 +29,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 _FINDER = _Finder()
+APART = "props"  # the suite's own module in a package
 
 
 class Program(importlib.abc.Loader):
@@ -38,6 +39,7 @@ class Program(importlib.abc.Loader):
         """`files` maps "ex06_repeat_kv.py" to its bytes; `paths` maps it to a real path for debuggers."""
         self.package, self.files = package, files
         self.paths = paths or {name: f"{package}/{name}" for name in files}
+        self._apart: ModuleType | None = None
 
     def install(self) -> None:
         """Make the package importable in this process."""
@@ -53,7 +55,18 @@ class Program(importlib.abc.Loader):
             sys.modules.pop(name, None)
 
     def module(self, name: str) -> ModuleType:
-        """Import one module of the package; what its code raises is passed on."""
+        """Import one module of the package; what its code raises is passed on.
+
+        The suite's own module is held here and not in `sys.modules`, so that other code of the package does not simply find what
+        the suite calls in it. Code that walks up the stack does: nothing in one process is out of reach of the rest.
+        """
+        if name == APART:
+            if self._apart is None:
+                module = ModuleType(f"{self.package}.{name}")
+                module.__package__ = self.package
+                self.exec_module(module)
+                self._apart = module
+            return self._apart
         return importlib.import_module(f"{self.package}.{name}")
 
     def spec_of(self, fullname: str) -> importlib.machinery.ModuleSpec | None:

@@ -28,6 +28,7 @@ class Sample(NamedTuple):
 
     answer: Any
     seconds: float
+    wall: float = 0.0  # the same call by the clock on the wall
 
 
 class Arm(Protocol):
@@ -81,7 +82,7 @@ class WorkerArm:
         self._worker.refill()
         if _is_remote(answer):
             fail(f"{self._function.what} does not return plain data")
-        return Sample(answer, wall if self._device == "cuda" else self._used - before)
+        return Sample(answer, wall if self._device == "cuda" else self._used - before, wall)
 
 
 class AnchorArm(WorkerArm):

@@ -17,13 +17,14 @@ import torch
 from grader.sandbox.client import Package, WorkerHung
 from grader.sandbox.remote import Remote, RemoteFunction
 
-from .arms import Arms, Contest
+from .arms import Arms, Contest, Sample
 from .checks import Mistake, assert_close, assert_equal, not_assessed
 from .inputs import AuthoringError
 from .verdict import APART, BATCH, MAX_ROUNDS, MIN_GAP, Round, Series, Timing
 
 SERIES = 3  # sets of workers that one verdict may take
 SERIES_SECONDS = 20.0  # after which a series of rounds ends, on the wall clock: only a machine that is very busy gets there
+LEAST_WAIT, LONG_WAIT = 0.5, 5.0  # seconds, and times the anchors' own, that code may wait in a round without computing
 BAR = 40  # characters
 PARTS = {0.75: "three quarters", 0.5: "half", 0.25: "a quarter"}
 
@@ -35,6 +36,7 @@ Open = Callable[[bool], contextlib.AbstractContextManager[Arms]]
 class Timed(msgspec.Struct, frozen=True, kw_only=True):
     """What a suite's timed test is measured against, from course.toml, for the device in use."""
 
+    names: Sequence[str]  # the graded names whose time it is
     slow: str  # the name of the chaff that is the slow anchor
     hint: str
     package: Package  # that chaff
@@ -80,6 +82,11 @@ def settle(
 
 def _unsettled(timing: Timing, why: str) -> Timing:
     reason = f"{why}: the machine is too noisy for a verdict"
+    if timing.ratio is not None and timing.limit is not None:
+        reason = (
+            f"{why}; it takes {timing.ratio:.1f} times what the reference takes, against a limit of {timing.limit:.1f}: too close, or "
+            "the machine too noisy, for a verdict"
+        )
     return msgspec.structs.replace(timing, verdict="not_assessed", share=0.0, reason=reason, review=False)
 
 
@@ -92,11 +99,19 @@ def _series(arms: Arms, make: Make, check: Check, gap: float, clock: Callable[[]
         shuffle(order)
         samples = {name: getattr(arms, name).run(arguments) for name in order}
         check(samples["learner"].answer, samples["reference"].answer)
-        series.add(Round(**{name: sample.seconds for name, sample in samples.items()}))
+        series.add(Round(**{name: sample.seconds for name, sample in samples.items()})._replace(learner=_cost(samples)))
         found = series.verdict()
         if found is not None:
             return found
     return series.last_word()
+
+
+def _cost(samples: dict[str, Sample]) -> float:
+    """The learner's seconds in a round. Whoever sleeps uses up the time for rounds: then it is the wall's clock that counts. A busy
+    machine lets everybody wait, the anchors too."""
+    mine, *anchors = samples["learner"], samples["reference"], samples["slow"]
+    waited = mine.wall - mine.seconds
+    return mine.wall if waited > LEAST_WAIT + LONG_WAIT * max(anchor.wall for anchor in anchors) else mine.seconds
 
 
 class Judge:
@@ -145,7 +160,7 @@ class Judge:
         with contest.machine():
             found = settle(lambda fresh: contest.arms(function, make(), fresh=fresh), make, check, gap=timed.gap)
         self.timing = msgspec.structs.replace(found, device=contest.device)
-        self._conclude(function.what)
+        self._conclude(timed.names[0])
 
     def right(self, function: RemoteFunction) -> RemoteFunction:
         """The reference's function of the same name."""

@@ -49,7 +49,7 @@ from .verdict import Timing
 
 CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed", "memory")
 NOT_REPLAYED = ("speed",)
-LIKE_THE_ANCHOR = 0.25  # how far from it, on the scale from reference to slow anchor, code still looks like the same mistake
+LIKE_THE_ANCHOR = 0.4  # how far from it, on the scale from reference to slow anchor, code still looks like the same mistake
 MAX_NESTING = 100  # of a learner's source, from the module down to a name
 
 

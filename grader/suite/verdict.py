@@ -120,7 +120,11 @@ class Series:
                 f"{self.timing('not_assessed').gap or 1:.2g} apart here, and it takes {self.gap:.2g}"
             )
         else:
-            reason = "the machine was too noisy, or the code lies exactly on the limit: no verdict either way"
+            found = self.timing("not_assessed")
+            reason = (
+                f"it takes {found.ratio or 0:.1f} times what the reference takes, against a limit of {found.limit or 0:.1f}: too close, or the "
+                "machine too noisy, for a verdict"
+            )
         return self.timing("not_assessed", reason=reason)
 
     def anchors_separate(self) -> bool:

@@ -57,17 +57,24 @@ class Screen:
         self._line(f"{_clock(since)} The rest is being checked ...", style="dim")
 
     def show_result(
-        self, course: Course, exercise: Exercise, result: Result, unfinished: Sequence[Exercise], since: float | None
+        self,
+        course: Course,
+        exercise: Exercise,
+        result: Result,
+        unfinished: Sequence[Exercise],
+        since: float | None,
+        *,
+        is_timed_next: bool = False,
     ) -> None:
-        """The whole verdict, as `check` shows it, but short."""
+        """The whole verdict, as `check` shows it, but short. With `is_timed_next` it is not the last word."""
         self._clear()
         short = self._console.height < ROOMY
-        display.show_result(self._console, course, exercise, result, unfinished=unfinished, short=short)
+        display.show_result(
+            self._console, course, exercise, result, unfinished=unfinished, short=short, is_last=not is_timed_next
+        )
+        if is_timed_next:
+            self._line("Everything else is right; how fast it is, is being measured ...", style="dim")
         self._line(f"{_clock(since)} The next save is checked, too; Ctrl-C ends.", style="dim")
-
-    def show_timing(self) -> None:
-        """Everything is right; now how fast it is."""
-        self._line("How fast it is, is being measured ...", style="dim")
 
     def _clear(self) -> None:
         if self._console.is_terminal:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from grader.course import Course, Exercise
-from grader.grading.grade import UNTIMED, Grader
+from grader.grading.grade import Grader
 from grader.grading.materials import MaterialError
 from grader.grading.result import Result
 from grader.progress import remember, unfinished_below
@@ -27,6 +27,8 @@ from grader.suite.plugin import TestRecord
 
 from .saves import Saves
 from .screen import Screen
+
+LATER = "it is timed once everything else is right"
 
 
 class Outdated(KeyboardInterrupt):
@@ -136,15 +138,15 @@ class Watch:
             if result.status == "graded" and not self._failed[exercise.file]:
                 self._seeds.pop(exercise.file, None)
             below = unfinished_below(self.course, exercise)
-            self.screen.show_result(self.course, exercise, result, below, since)
+            is_timed_next = not self._failed[exercise.file] and any(test.message == LATER for test in result.tests)
+            self.screen.show_result(self.course, exercise, result, below, since, is_timed_next=is_timed_next)
             remember(self.course, [result])
             if below and result.status == "graded" and self._failed[exercise.file]:
                 better = self._on_references(exercise, result)
                 if better is not None:
                     self.screen.show_result(self.course, exercise, better, below, since)
                     remember(self.course, [better])
-            elif not self._failed[exercise.file] and any(test.message == UNTIMED for test in result.tests):
-                self.screen.show_timing()
+            elif is_timed_next:
                 timed = self.grader.grade(
                     exercise, self._submission.file, seed=result.seed, watcher=self._check_interrupts, own=True
                 )
@@ -172,7 +174,9 @@ class Watch:
 
         self.screen.show_beginning(exercise, since)
         seed = self._seeds.setdefault(exercise.file, secrets.randbits(48))
-        return self.grader.grade(exercise, self._submission.file, seed=seed, first=first, watcher=watcher, own=True, timed=False)
+        return self.grader.grade(
+            exercise, self._submission.file, seed=seed, first=first, watcher=watcher, own=True, untimed=LATER
+        )
 
     def _check_interrupts(self, *_: object) -> None:
         self._interrupts.check()
@@ -184,7 +188,7 @@ class Watch:
             for one in self.course.prerequisites_of(exercise)
         }  # at least one of them is wrong, which is all that is asked
         again = self.grader.grade(
-            exercise, self._submission.file, seed=result.seed, known=known, watcher=self._check_interrupts, timed=False
+            exercise, self._submission.file, seed=result.seed, known=known, watcher=self._check_interrupts, untimed=LATER
         )
         return again if again.prerequisites == "reference" else None
 

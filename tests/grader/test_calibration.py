@@ -115,7 +115,7 @@ def test_calibrate_switches_off_what_cannot_be_told_and_grading_obeys(small: Cou
     assert list(switched_off("ex01_sum", "cpu")) == ["test_alike"]
     assert Grader(small, sandbox).key(exercise, files_of) != key  # what was graded before is graded again
 
-    result = Grader(small, sandbox).grade(exercise, files_of, timed=True)
+    result = Grader(small, sandbox).grade(exercise, files_of, untimed=None)
     outcomes = {test.id.removeprefix("hidden::test_"): (test.outcome, test.message) for test in result.tests}
     assert outcomes["apart"] == ("passed", None)
     assert outcomes["alike"] == ("not_assessed", findings[1].calibrated.off)
@@ -133,10 +133,10 @@ def test_calibrate_switches_off_what_cannot_be_told_and_grading_obeys(small: Cou
 
 def test_without_timing_answers_are_still_checked(small: Course, sandbox):
     grader, exercise = Grader(small, sandbox), small.exercise(1)
-    right = grader.grade(exercise, files_of, timed=False)
+    right = grader.grade(exercise, files_of, untimed="-")
     assert {test.outcome for test in right.tests} == {"not_assessed"} and right.max_points == 0
     wrong = grader.grade(
-        exercise, lambda name: SourceFile(name=name, content=b"def add_up(n):\n    return 0\n", place="x"), timed=False
+        exercise, lambda name: SourceFile(name=name, content=b"def add_up(n):\n    return 0\n", place="x"), untimed="-"
     )
     assert {test.outcome for test in wrong.tests} == {"failed"}
 

@@ -12,7 +12,7 @@ import torch
 from grader.sandbox.client import WorkerGone, WorkerHung
 from grader.suite.arms import Arms, Sample
 from grader.suite.checks import Mistake
-from grader.suite.judge import SERIES_SECONDS, TooSlow, bar, check_same, settle
+from grader.suite.judge import SERIES_SECONDS, TooSlow, _cost, bar, check_same, settle
 from grader.suite.verdict import MIN_FAIL_ROUNDS, Timing
 
 REFERENCE, SLOW = 1.0, 6.0
@@ -240,3 +240,17 @@ def test_the_bar_shows_where_the_code_lies(position):
         assert line.index("|") < mine < line.index("S")
     if position > 1:
         assert line.index("S") < mine
+
+
+@pytest.mark.parametrize(
+    ("mine", "reference", "slow", "cost"),
+    [
+        ((0.2, 0.25), (0.1, 0.1), (0.5, 0.6), 0.2),
+        ((0.2, 3.0), (0.1, 0.4), (0.5, 2.5), 0.2),  # everybody waits: the machine is busy
+        ((0.2, 1.8), (0.1, 0.1), (0.1, 0.1), 1.8),  # nobody else does
+        ((0.01, 0.5), (0.001, 0.001), (0.006, 0.006), 0.01),  # too short to keep rounds away
+    ],
+)
+def test_who_waits_alone_pays_for_it(mine, reference, slow, cost):
+    samples = {"learner": mine, "reference": reference, "slow": slow}
+    assert _cost({name: Sample(0, *seconds) for name, seconds in samples.items()}) == cost

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring.kit import make_kit
+from grader.authoring.kit import _without_timed, make_kit
 from grader.authoring.stubs import AuthoringError
 from grader.course import Course, load_course
 
@@ -294,3 +294,14 @@ def test_a_grader_that_would_not_start_without_what_is_left_out_gives_no_kit(cou
     (course.root / name).write_text(f"import os\n{line}\n")
     with pytest.raises(AuthoringError, match=f"{name}, line 2: imports {module}, which the kit leaves out"):
         make_kit(course, tmp_path / "kit")
+
+
+def test_the_kit_does_not_tell_what_is_timed_and_against_what():
+    head = '[course]\nname = "C"\n\n[[exercise]]\nnumber = 1\n'
+    timed = '\n[[exercise.timed]]\ntest = "test_fast"\ncpu = { slow = "slowly", size = 3 }\n'
+    rest = '\n[[exercise.by_hand]]\ncalls = ["torch.x"]\n\n[[exercise]]\nnumber = 2\n'
+    assert _without_timed((head + timed + timed + rest + timed).encode()).decode().replace("\n\n", "\n") == (head + rest).replace(
+        "\n\n", "\n"
+    )
+    with pytest.raises(AuthoringError, match="on a line of its own"):
+        _without_timed((head + 'timed = [{ test = "test_fast" }]\n').encode())

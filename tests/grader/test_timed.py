@@ -50,7 +50,16 @@ def run(tmp_path: Path, sandbox):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(hidden)
         off, slow = more.pop("off", None), more.pop("slow", SLOW)
-        timed = Timed(slow="loops", hint="Is it?", package=package(slow, "_chaff_loops"), points=1, size=1000, gap=3.0, off=off)
+        timed = Timed(
+            names=("add_up",),
+            slow="loops",
+            hint="Is it?",
+            package=package(slow, "_chaff_loops"),
+            points=1,
+            size=1000,
+            gap=3.0,
+            off=off,
+        )
         suite = Suite(
             learner=package(learner, "exercises"),
             names=["add_up"],
@@ -93,6 +102,12 @@ def test_much_slower_code_is_not_taken_for_the_anchors_mistake(run):
     record = only(run(SLOWER))
     assert record.outcome == "failed" and record.timing.verdict == "fail"
     assert record.diagnosis is None
+
+
+def test_sleep_keeps_no_verdict_away(run):
+    lazy = "import time\n" + SLOW.replace("    total = 0\n", "    total = 0\n    time.sleep(1.5)\n", 1)
+    record = only(run(lazy))
+    assert (record.outcome, record.timing.verdict) == ("failed", "fail"), record.message
 
 
 def test_what_was_counted_explains(run):

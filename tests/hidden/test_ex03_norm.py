@@ -196,8 +196,10 @@ def test_without_eps_the_default_counts(learner, reference, name):
 @pytest.mark.parametrize("dim", [2, 3, 4])
 def test_few_channels(learner, reference, name, dim):
     """With two, three or four channels a sum is no mean and dim - 1 is no dim; [1, 0, ..] is one of the tokens."""
-    norm, right = both(learner, reference, name, dim=dim, eps=1e-2)
-    x = torch.cat([torch.eye(dim), tokens(B, dim, blunt="may be as many tokens as channels"), -torch.eye(dim)])
+    norm, right = both(
+        learner, reference, name, dim=dim, eps=0.1
+    )  # channels that are nearly alike lose digits, whatever the formula
+    x = torch.cat([torch.eye(dim), randn(B, dim, blunt="may be as many tokens as channels"), -torch.eye(dim)])
     assert_close(norm(x), right(x))
 
 

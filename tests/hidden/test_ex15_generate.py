@@ -440,6 +440,15 @@ def test_with_a_cache_a_step_costs_one_token(learner, reference):
             fail("With use_cache=False the model is not given all the tokens so far in each step.")
 
 
+def assert_given_no_more(model, tokens, steps, sentence):
+    """Right code gives the model so many tokens in so many steps, or the prompt in more portions; `sentence` tells of needless steps."""
+    calls = model.get("calls")
+    given = sum(call["tokens"] for call in calls)
+    if given > tokens:
+        again = f"In {len(calls)} steps the model is given {given} tokens where {tokens} are enough: tokens that it knows are sent again."
+        fail(sentence if len(calls) > steps else again)
+
+
 @points(0.25, "robustness")
 @CACHE
 def test_the_model_is_asked_once_for_each_token(learner, reference, use_cache):
@@ -455,8 +464,8 @@ def test_the_model_is_asked_once_for_each_token(learner, reference, use_cache):
             else:
                 steps = list(opened(learner, model, ids, new_tokens, **keywords))
                 assert_equal(steps, list(expected[:, T:].unbind(dim=1)), what="what stream yields")
-            if sum(call["tokens"] for call in model.get("calls")) > enough:
-                fail(f"For max_new_tokens={new_tokens}, {name} asks the model more often than it has tokens to choose.")
+            often = f"For max_new_tokens={new_tokens}, {name} asks the model more often than it has tokens to choose."
+            assert_given_no_more(model, enough, new_tokens, often)
 
 
 @points(0.5, "robustness")
@@ -499,8 +508,8 @@ def test_generation_stops_when_every_row_has_ended(learner, reference):
     assert_continues(learner, reference, counting, ids, 9, temperature=0)
     model = model_of(learner, counting)
     output = learner.generate(model, ids, 9, temperature=0, eos_token_id=8)
-    if sum(call["tokens"] for call in model.get("calls")) > output.numel() - len(output):
-        fail("The model is still asked after every row has ended.")
+    steps = output.shape[1] - ids.shape[1]
+    assert_given_no_more(model, output.numel() - len(output), steps, "The model is still asked after every row has ended.")
 
 
 @points(0.25, "robustness")
@@ -612,8 +621,8 @@ def test_a_stream_computes_what_is_asked_for(learner, reference):
         fail("The model is asked before the first token is.")
     for number, step in enumerate(steps):
         assert_equal(step, expected[:, T + number], what=f"step {number + 1} of stream")
-        if sum(call["tokens"] for call in model.get("calls")) > B * (T + number):
-            fail("The stream works ahead: the model was given tokens that the token just yielded does not need.")
+        ahead = "The stream works ahead: the model was given tokens that the token just yielded does not need."
+        assert_given_no_more(model, B * (T + number), number + 1, ahead)
     assert_equal(number, NEW - 1, what="how many times stream yields, less one,")
 
 
@@ -781,4 +790,7 @@ def test_your_own_model_continues_a_padded_row_as_if_it_stood_alone(learner, ref
 def test_the_cache_saves_time(learner, judge):
     """With the cache a new token takes one token's work, not that of all tokens before it."""
 
-    judge(learner.file("props").continue_text, lambda: (table(), prompt()[:1], judge.size))
+    def one_text():
+        return table(), randn(192, 192, scale=0.3, blunt="a square"), prompt()[:1], judge.size
+
+    judge(learner.file("props").continue_text, one_text)

@@ -626,7 +626,7 @@ def test_a_step_takes_no_longer_on_more_data(learner, judge):
 
     def one_run():
         table, bias = randn(32, 32, blunt=WHY), randn(32)
-        return randint(0, 32, 1, blunt="one number").item(), judge.size, table, bias, 4
+        return randn(32).argsort()[:16], judge.size // 16, table, bias, 4
 
     judge(learner.file("props").train_on, one_run, lambda losses, right: check_losses(losses, right))
 
