@@ -573,6 +573,6 @@ def test_training_counts_distinct_pre_tokens(learner, judge):
 
 @points(0.5, "speed")
 def test_encoding_does_not_try_every_merge(learner, reference, judge):
-    """Encoding looks at the pairs of a pre-token, not at all merges that were ever learned."""
+    """Encoding looks at the pairs of a pre-token: it does not try on it every merge that was ever learned."""
     vocab, merges = reference.train_bpe([" ".join(new_words(400))], 256 + 400)
     judge(learner.file("props").encode_with, lambda: (vocab, merges, " ".join(new_words(judge.size))))

@@ -622,7 +622,7 @@ def test_training_is_written_by_hand(learner, reference, by_hand):
 
 @points(1, "speed")
 def test_a_step_takes_no_longer_on_more_data(learner, judge):
-    """A training step takes its batch's time: drawing the windows does not go through all of the data."""
+    """A training step takes its batch's time: to draw a few windows, not all that the data holds are cut out."""
 
     def one_run():
         table, bias = randn(32, 32, blunt=WHY), randn(32)
