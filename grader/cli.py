@@ -418,15 +418,14 @@ def grade(
 
     Exit code 0: all graded; 1: some in error; 2: wrong usage.
     """
-    import secrets
 
     from grader.grading.command import grade_submissions
-    from grader.grading.protocol import Job
+    from grader.grading.protocol import Job, drawn
 
     course = load_course(ROOT)
     names = [part for part in (exercises or "").replace(",", " ").split() if part]
     wanted = list(dict.fromkeys(course.exercise(name).file for name in names)) or [one.file for one in course.exercises]
-    seed = secrets.randbits(48) if seed is None else seed  # one for all: the same questions, and references answer them once
+    seed = drawn(seed)  # one for all: the same questions, and references answer them once
     job = Job(root=ROOT, out=out.absolute(), exercises=sorted(wanted), isolation=isolation, seed=seed)
     raise typer.Exit(grade_submissions(console, submissions, job, jobs, _cluster(scheduler)))
 

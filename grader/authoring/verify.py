@@ -7,7 +7,6 @@ Runs none of them itself: each is a submission of a class that `grade_class` gra
 from __future__ import annotations
 
 import ast
-import secrets
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from rich.text import Text
 from grader.course import Course, Exercise
 from grader.grading.batch import grade_class
 from grader.grading.materials import MaterialError, read_materials
-from grader.grading.protocol import Job
+from grader.grading.protocol import Job, drawn
 from grader.grading.result import Result, read_result, result_path
 from grader.submission import Submission
 
@@ -85,7 +84,7 @@ def verify_course(
     with tempfile.TemporaryDirectory(prefix="attention-ladder-verify-") as folder:
         submissions = [_submit(course, case, Path(folder, "submissions")) for case in cases]
         out = Path(folder, "results")
-        seed = secrets.randbits(48) if seed is None else seed  # the same for all, so that a chaff's answers are asked for once
+        seed = drawn(seed)  # the same for all, so that a chaff's answers are asked for once
         job = Job(
             root=course.root,
             out=out,

@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from rich.text import Text
 
 from grader.course import Course, Exercise
 from grader.grading.batch import Done, Job, grade_class
+from grader.grading.protocol import drawn
 from grader.grading.result import ResultError, result_path
 from grader.notebook import MAX_NOTEBOOK_BYTES
 from grader.submission import Problem
@@ -149,7 +149,7 @@ def _run_batch(
     """Results of all submissions, with a receipt for each; whoever has none is in `outcome.stopped`."""
     modules, suite = modules_of(course, exercise), suite_digest(course, exercise)
     before = {one.key: digest_of(one, modules) for one in submissions}
-    seed = secrets.randbits(48) if options.seed is None else options.seed  # one for all of a run, as `grade` has it
+    seed = drawn(options.seed)  # one for all of a run, as `grade` has it
     job = Job(root=course.root, out=classroom.results, exercises=[exercise.file], isolation=options.isolation, seed=seed)
     classroom.results.mkdir(parents=True, exist_ok=True)
     by_key = {one.key: one for one in submissions}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import secrets
 from collections.abc import Iterable
 
 import msgspec
@@ -14,6 +13,7 @@ from grader.suite.plugin import TestRecord, run_suite
 
 from .grade import Files
 from .materials import MaterialError, make_suite, read_materials
+from .protocol import drawn
 
 
 def run_example(course: Course, exercise: Exercise, files: Files, test: str, seed: int | None) -> TestRecord:
@@ -28,7 +28,7 @@ def run_example(course: Course, exercise: Exercise, files: Files, test: str, see
             raise MaterialError(file.message)
         contents[f"{one.file}.py"] = file.content
         paths[f"{one.file}.py"] = str(course.exercise_path(one))
-    suite = make_suite(course, materials, contents, secrets.randbits(48) if seed is None else seed, only=test)
+    suite = make_suite(course, materials, contents, drawn(seed), only=test)
     public = [path for path in suite.files if path.parent == suite.public]
     suite = msgspec.structs.replace(suite, files=public, debug_paths=paths, chaffs=[])
     run = run_suite(suite, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 import functools
 import platform
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from importlib import metadata
@@ -27,6 +26,7 @@ from grader.suite.sentences import EARLIER_STUB, NOT_STARTED
 
 from .calibration import switched_off
 from .materials import Materials, make_suite, read_materials, result_key, timed_tests
+from .protocol import drawn
 from .result import Environment, Result, TestResult, TimingFigures
 
 Files = Callable[[str], SourceFile | Problem]
@@ -121,12 +121,12 @@ class Grader:
         untimed: str | None = None,
     ) -> Result:
         """Grade one exercise. `known` holds results of earlier exercises of the same submission, by file name; without `explain` no
-        mistake is looked for by name; with `untimed` no clock is read, and what needs one is not assessed for that reason. The tests whose ids are
-        `first` run before the others, and `watcher` is told of each; with `own` they run on the learner's earlier exercises, whatever
-        these are worth."""
+        mistake is looked for by name; with `untimed` no clock is read, and what needs one is not assessed for that reason. The tests
+        whose ids are `first` run before the others, and `watcher` is told of each; with `own` they run on the learner's earlier
+        exercises, whatever these are worth."""
         started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
         materials = self.materials(exercise)
-        seed = secrets.randbits(48) if seed is None else seed
+        seed = drawn(seed)
         found, problems = self._collect(exercise, files)
         common = {
             "student": student,

@@ -16,7 +16,7 @@ from grader.suite.by_hand import ByHandRule, with_twins
 from grader.suite.diagnosis import Chaff
 from grader.suite.judge import Timed
 from grader.suite.plugin import Suite
-from grader.suite.sentences import PROPS
+from grader.suite.sentences import PROPS_FILE
 
 GIVEN = ("config.py", "text.py")
 GRADER = Path(__file__).resolve().parents[1]
@@ -56,7 +56,7 @@ def read_materials(course: Course, exercise: Exercise) -> Materials:
     references = {f"{one.file}.py": _read(course.solution_path(one)) for one in needed if course.solution_path(one).is_file()}
     given = {name: _read(course.exercises_dir / name) for name in GIVEN if (course.exercises_dir / name).is_file()}
     if course.props_path.is_file():
-        given[PROPS] = _read(course.props_path)
+        given[PROPS_FILE] = _read(course.props_path)
     chaffs = []
     folder = course.chaffs_dir(exercise)
     if len(references) == len(needed) and folder.is_dir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,11 @@ from grader.submission import Problem, SourceFile
 from .result import Result, Status
 
 TASK_SECONDS = 1800.0  # after which a runner that does not answer is taken for dead: a suite's own limits are far below
+
+
+def drawn(seed: int | None) -> int:
+    """The seed of a run's inputs: the given one, or a new one that nobody can know beforehand."""
+    return secrets.randbits(48) if seed is None else seed
 
 
 class BatchError(Exception):

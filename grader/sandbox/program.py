@@ -29,7 +29,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 _FINDER = _Finder()
-APART = "props"  # the suite's own module in a package
+PROPS = "props"  # the suite's own module in a package
 
 
 class Program(importlib.abc.Loader):
@@ -60,7 +60,7 @@ class Program(importlib.abc.Loader):
         The suite's own module is held here and not in `sys.modules`, so that other code of the package does not simply find what
         the suite calls in it. Code that walks up the stack does: nothing in one process is out of reach of the rest.
         """
-        if name == APART:
+        if name == PROPS:
             if self._apart is None:
                 module = ModuleType(f"{self.package}.{name}")
                 module.__package__ = self.package

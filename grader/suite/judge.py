@@ -81,12 +81,7 @@ def settle(
 
 
 def _unsettled(timing: Timing, why: str) -> Timing:
-    reason = f"{why}: the machine is too noisy for a verdict"
-    if timing.ratio is not None and timing.limit is not None:
-        reason = (
-            f"{why}; it takes {timing.ratio:.1f} times what the reference takes, against a limit of {timing.limit:.1f}: too close, or "
-            "the machine too noisy, for a verdict"
-        )
+    reason = f"{why}: the machine is too noisy for a verdict" if timing.ratio is None else f"{why}; {timing.doubt}"
     return msgspec.structs.replace(timing, verdict="not_assessed", share=0.0, reason=reason, review=False)
 
 
@@ -99,7 +94,7 @@ def _series(arms: Arms, make: Make, check: Check, gap: float, clock: Callable[[]
         shuffle(order)
         samples = {name: getattr(arms, name).run(arguments) for name in order}
         check(samples["learner"].answer, samples["reference"].answer)
-        series.add(Round(**{name: sample.seconds for name, sample in samples.items()})._replace(learner=_cost(samples)))
+        series.add(Round(_cost(samples), samples["reference"].seconds, samples["slow"].seconds))
         found = series.verdict()
         if found is not None:
             return found

@@ -319,10 +319,8 @@ class Plugin:
             return bool(self.session.trace)
         right = Chaff(name="", hint="", category="", package=self.suite.reference)
         measured = "peak_memory" in item.fixturenames
-        with self._stand_in(right, measured=measured, fresh=True) as (
-            transport,
-            process,
-        ):  # not the one that answers as reference
+        # A fresh one: not the one that answers as reference.
+        with self._stand_in(right, measured=measured, fresh=True) as (transport, process):
             try:
                 item.obj(**self._arguments(item, record, right, Session(transport), process))
             except Exception:

@@ -6,12 +6,13 @@ import os
 import re
 
 from grader.sandbox.client import Package
+from grader.sandbox.program import PROPS
 from grader.sandbox.remote import ForbiddenCall, LearnerError
 
 MAX_MESSAGE = 4000  # characters
 NOT_STARTED = "is not written yet"
 EARLIER_STUB = "is still as the stub has it"
-PROPS = "props.py"  # the suite's own file in the learner's package
+PROPS_FILE = f"{PROPS}.py"  # the suite's own, in the learner's package
 
 
 def forbidden_sentence(error: ForbiddenCall) -> str:
@@ -39,7 +40,7 @@ def learner_error(error: LearnerError, package: Package) -> str:
     place = ""
     for file, line, _ in reversed(error.frames):
         source = package.files.get(os.path.basename(file))
-        if source is not None and os.path.basename(file) != PROPS:
+        if source is not None and os.path.basename(file) != PROPS_FILE:
             lines = source.decode("utf-8", "replace").splitlines()
             text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
             place = f"\n  {os.path.basename(file)}, line {line}:  {text[:200]}"

@@ -66,6 +66,14 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
         """Times the reference's time that are allowed."""
         return None if self.gap is None else self.gap**HALFWAY
 
+    @property
+    def doubt(self) -> str:
+        """Why measured code got no verdict."""
+        return (
+            f"it takes {self.ratio or 0:.1f} times what the reference takes, against a limit of {self.limit or 0:.1f}: too close, or the "
+            "machine too noisy, for a verdict"
+        )
+
 
 class Series:
     """The rounds of one set of workers, and what they say so far."""
@@ -120,11 +128,7 @@ class Series:
                 f"{self.timing('not_assessed').gap or 1:.2g} apart here, and it takes {self.gap:.2g}"
             )
         else:
-            found = self.timing("not_assessed")
-            reason = (
-                f"it takes {found.ratio or 0:.1f} times what the reference takes, against a limit of {found.limit or 0:.1f}: too close, or the "
-                "machine too noisy, for a verdict"
-            )
+            reason = self.timing("not_assessed").doubt
         return self.timing("not_assessed", reason=reason)
 
     def anchors_separate(self) -> bool:

@@ -8,7 +8,6 @@ error stays put while it is looked for and references need not compute again; on
 from __future__ import annotations
 
 import contextlib
-import secrets
 import signal
 import threading
 import time
@@ -19,6 +18,7 @@ from types import FrameType
 from grader.course import Course, Exercise
 from grader.grading.grade import Grader
 from grader.grading.materials import MaterialError
+from grader.grading.protocol import drawn
 from grader.grading.result import Result
 from grader.progress import remember, unfinished_below
 from grader.sandbox.client import SandboxError
@@ -173,7 +173,7 @@ class Watch:
                 self.screen.show_early(exercise, early, hint, since)
 
         self.screen.show_beginning(exercise, since)
-        seed = self._seeds.setdefault(exercise.file, secrets.randbits(48))
+        seed = self._seeds.setdefault(exercise.file, drawn(None))
         return self.grader.grade(
             exercise, self._submission.file, seed=seed, first=first, watcher=watcher, own=True, untimed=LATER
         )
