@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import torch
@@ -32,6 +33,16 @@ from .result import Environment, Result, TestResult, TimingFigures
 Files = Callable[[str], SourceFile | Problem]
 UNTIMED = "not timed in this run"
 PATIENCE = 60.0  # seconds of CPU time for the diagnosis of one run, where it is to be found out what can be named
+
+
+class _Options(NamedTuple):
+    """How a suite is run."""
+
+    seed: int
+    only: str | None
+    untimed: str | None
+    first: frozenset[str]
+    watcher: Watcher | None
 
 
 class Grader:
@@ -148,20 +159,14 @@ class Grader:
                 key=self._key(materials, {**found, **problems}),
                 environment=self.environment(),
             )
+        options = _Options(seed, only, untimed, first, watcher)
         try:
-            suite = self._suite(materials, found, seed, only, untimed)
-            suite = msgspec.structs.replace(suite, first=first, chaffs=suite.chaffs if explain else [])
-            run = run_suite(suite, self.sandbox, watcher)
-            tests, faults, which = _results(run.tests), _faults(run, exercise, materials, only), "own"
-            if not faults and not own and self._prerequisite_failed(exercise, materials, files, run, known):
-                again = self._on_references(materials, found, seed, only, untimed, watcher)
-                if again is not None and _points(again) > _points(tests):
-                    tests, which = again, "reference"
+            run, tests, which = self._counted_run(materials, found, options, files, None if own else known or {}, explain=explain)
         except SandboxError as error:
             reason = f"the sandbox failed: {error}"
             return Result(**common, status="error", reason=reason, points=None, max_points=exercise.points, official=False)
         environment = self.environment()
-        is_own = which == "own"
+        is_own, faults = which == "own", _faults(run, exercise, materials, only)
         return Result(
             **common,
             status="error" if faults else "graded",
@@ -203,35 +208,58 @@ class Grader:
 
     # --- an early bug is not punished twice ---
 
-    def _prerequisite_failed(
-        self, exercise: Exercise, materials: Materials, files: Files, run: SuiteRun, known: Mapping[str, Result] | None
-    ) -> bool:
-        """Whether points were lost while something underneath is wrong."""
-        if not self._carry_forward or not materials.references or all(_is_full(test) for test in run.tests):
-            return False
+    def _counted_run(
+        self,
+        materials: Materials,
+        found: dict[str, bytes],
+        options: _Options,
+        files: Files,
+        known: Mapping[str, Result] | None,
+        *,
+        explain: bool,
+    ) -> tuple[SuiteRun, list[TestResult], str]:
+        """The run on the learner's own files; the tests that count; and which prerequisites these ran on, "own" or "reference".
+
+        Without `known` nothing is carried forward."""
+        carries = self._carry_forward and known is not None and bool(materials.references)
+        # Where something underneath is known to be wrong, this run most likely does not count, and nobody reads what it explains.
+        doubtful = (
+            carries and explain and any(one.file in known and _is_short(known[one.file]) for one in materials.prerequisites)
+        )
+        run = self._run(materials, found, options, explain=explain and not doubtful)
+        if all(map(_is_full, run.tests)) or _faults(run, materials.exercise, materials, options.only):
+            return run, _results(run.tests), "own"
+        if carries and (doubtful or self._prerequisite_failed(materials, files, known)):
+            again = self._on_references(materials, found, options, explain=explain)
+            if again is not None and _points(again) > _points(_results(run.tests)):
+                return run, again, "reference"
+        if doubtful:
+            run = self._run(materials, found, options, explain=True)
+        return run, _results(run.tests), "own"
+
+    def _run(self, materials: Materials, files: dict[str, bytes], options: _Options, *, explain: bool) -> SuiteRun:
+        suite = self._suite(materials, files, options.seed, options.only, options.untimed)
+        suite = msgspec.structs.replace(suite, first=options.first, chaffs=suite.chaffs if explain else [])
+        return run_suite(suite, self.sandbox, options.watcher)
+
+    def _prerequisite_failed(self, materials: Materials, files: Files, known: Mapping[str, Result]) -> bool:
+        """Whether something underneath is wrong; what is not known yet is found out."""
         for one in materials.prerequisites:
-            result = (known or {}).get(one.file) or self.grade(one, files, known=known, untimed=UNTIMED)
-            if result.points is None or result.points < result.max_points:
+            result = known.get(one.file) or self.grade(one, files, known=known, untimed=UNTIMED, explain=False)
+            if _is_short(result):
                 return True
         return False
 
     def _on_references(
-        self,
-        materials: Materials,
-        found: dict[str, bytes],
-        seed: int,
-        only: str | None,
-        untimed: str | None,
-        watcher: Watcher | None,
+        self, materials: Materials, found: dict[str, bytes], options: _Options, *, explain: bool
     ) -> list[TestResult] | None:
         """The suite again, with the reference in place of every prerequisite; None if the grader failed in it. Nothing the
         learner's code says is kept, since it shares its process with reference code here."""
         main = f"{materials.exercise.file}.py"
-        files = {**materials.references, main: found[main]}
-        run = run_suite(self._suite(materials, files, seed, only, untimed), self.sandbox, watcher)
-        if _faults(run, materials.exercise, materials, only):
+        again = self._run(materials, {**materials.references, main: found[main]}, options, explain=explain)
+        if _faults(again, materials.exercise, materials, options.only):
             return None
-        return [msgspec.structs.replace(test, message=_silent(test), picture=None) for test in _results(run.tests)]
+        return [msgspec.structs.replace(test, message=_silent(test), picture=None) for test in _results(again.tests)]
 
 
 @functools.cache
@@ -243,6 +271,10 @@ def versions() -> dict[str, str]:
         "numpy": metadata.version("numpy"),
         "grader": __version__,
     }
+
+
+def _is_short(result: Result) -> bool:
+    return result.points is None or result.points < result.max_points
 
 
 def _is_full(test: TestRecord) -> bool:

@@ -20,12 +20,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import torch
 
-from . import jail, wire
+from . import affinity, jail, wire
 from .environment import clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -213,6 +215,27 @@ class Sandbox:
             worker = self._jailed(limits)
         worker.load(package)
         return worker
+
+    @contextlib.contextmanager
+    def one_core(self) -> Iterator[None]:
+        """Meanwhile this thread, the zygote and all new workers stay on the core that this thread is on now, and torch has one thread.
+
+        Of a worker and whoever asks it one always waits. On two cores, each question and each answer wakes a core that has gone
+        to sleep, which takes more CPU time than most questions do. Other processes can go elsewhere; these do at the next run.
+        """
+        if self._control is not None:
+            with contextlib.suppress(SandboxError):  # whoever wants a worker will be told
+                self._await_zygote()  # it starts up on a core of its own
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        before = affinity.cores()
+        processes = [0, self._zygote, self._spare[1].pid if self._spare is not None else 0]
+        affinity.stay(processes, affinity.here())
+        try:
+            yield
+        finally:
+            affinity.stay([0, self._zygote], before)
+            torch.set_num_threads(threads)
 
     def prepare(self, limits: Limits) -> None:
         """Have a worker ready, so that the next one with these limits need not be waited for."""

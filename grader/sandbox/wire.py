@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ctypes
 import math
 import socket
 import struct
@@ -35,6 +36,7 @@ MAX_TEXT = 2000  # characters of an exception's message
 MAX_NAME = 100  # characters of the name of a type, class or function
 MAX_FRAMES = 5
 ALIGN = 64
+PADDING = [bytes(size) for size in range(ALIGN)]
 
 DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, name)
@@ -44,6 +46,7 @@ DTYPES: dict[str, torch.dtype] = {
     ).split()
 }
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # types that redefine nothing
 
 
 class WireError(Exception):
@@ -165,13 +168,16 @@ class Blob:
 
     def add(self, tensor: torch.Tensor) -> int:
         """Append a contiguous CPU tensor's bytes and return their offset."""
-        offset = self.size
         flat = tensor.as_strided((tensor.numel(),), (1,))  # a lone element may have any stride
-        data = memoryview(flat.view(torch.uint8).numpy()) if tensor.numel() else b""
+        return self.append(memoryview(flat.view(torch.uint8).numpy()) if tensor.numel() else b"")
+
+    def append(self, data: memoryview | bytes) -> int:
+        """Append bytes and return their offset."""
+        offset = self.size
         self.parts.append(data)
         padding = -len(data) % ALIGN
         if padding:
-            self.parts.append(bytes(padding))
+            self.parts.append(PADDING[padding])
         self.size += len(data) + padding
         return offset
 
@@ -252,6 +258,8 @@ def _encode_reference(value: Handle | StreamRef) -> Any:
 
 def _encode_tensor(tensor: torch.Tensor, blob: Blob, strides: bool) -> Any:
     """A tensor's tag, or None for one that has no plain bytes (sparse, quantized, meta)."""
+    if type(tensor) in PLAIN and (tag := _encode_small(tensor, blob)) is not None:
+        return tag
     with _no_overrides(tensor), torch.no_grad():
         try:
             plain = plain_tensor(tensor)
@@ -274,6 +282,23 @@ def _encode_tensor(tensor: torch.Tensor, blob: Blob, strides: bool) -> Any:
         return {"t": [*tag, layout] if layout else tag}
 
 
+def _encode_small(tensor: torch.Tensor, blob: Blob) -> Any:
+    """The tag of a small tensor whose bytes lie in memory as they travel, or None for any other. Most tensors are such."""
+    with torch._C.DisableTorchFunction():
+        if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.is_nested or tensor.dtype not in DTYPE_NAMES:
+            return None
+        if tensor.nbytes > SMALL or not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+            return None
+        try:
+            start = tensor.data_ptr()
+        except RuntimeError:  # it stands for another one, inside a transformation
+            return None
+        data = ctypes.string_at(start, tensor.nbytes) if start else b""
+        if len(data) != tensor.nbytes:
+            return None
+        return {"t": [DTYPE_NAMES[tensor.dtype], list(tensor.shape), blob.append(data)]}
+
+
 def bytes_tensor(data: bytes) -> torch.Tensor:
     """Bytes as a tensor: they travel beside the header, whose size is limited."""
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
@@ -288,8 +313,7 @@ def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 def _no_overrides(tensor: torch.Tensor) -> AbstractContextManager[None]:
     """Keeps a subclass from redefining torch. Nothing that a plain tensor does can call the watched code, so nobody need watch it."""
-    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-    return torch._C.DisableTorchFunction() if plain else torch._C.DisableTorchFunctionSubclass()
+    return torch._C.DisableTorchFunction() if type(tensor) in PLAIN else torch._C.DisableTorchFunctionSubclass()
 
 
 class Decoder:

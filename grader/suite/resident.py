@@ -105,7 +105,8 @@ def run(
         if resident is None:
             resident = Resident(plugin, suite)
         if not plugin.run.problems:
-            resident.run(collect_only=collect_only)
+            with sandbox.one_core() if sandbox is not None else contextlib.nullcontext():
+                resident.run(collect_only=collect_only)
         whole = not plugin.run.problems
     except KeyboardInterrupt:
         raise

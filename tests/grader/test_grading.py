@@ -250,13 +250,39 @@ def test_known_results_of_prerequisites_are_believed(desk, monkeypatch):
         return real(suite, sandbox, *watcher)
 
     monkeypatch.setattr(grade_module, "run_suite", run_suite)
-    for known, runs in ((right, [TOP]), (wrong, [TOP, TOP]), (lost, [TOP, TOP])):
+    # Where the base is wrong: on the own one, on the reference, and once more to explain what is no fault of the base.
+    for known, runs in ((right, 1), (wrong, 3), (lost, 3)):
         calls.clear()
         desk.grade(2, known={BASE: known})
-        assert calls == runs
+        assert calls == [TOP] * runs
     calls.clear()
     desk.grade(2)
     assert calls == [TOP, BASE]  # graded on the way, and right
+
+
+def test_mistakes_are_looked_for_only_in_the_run_that_counts(desk, monkeypatch):
+    (desk.root / "solutions/chaffs/ex02_top").mkdir()
+    (desk.root / "solutions/chaffs/ex02_top/once.py").write_text(
+        QUADRUPLE.replace('"""Top."""', '"""Doubled once?"""\n\nCATEGORY = "numerics"').replace("double(double(x))", "double(x)")
+    )
+    explained, real = [], grade_module.run_suite
+    monkeypatch.setattr(
+        grade_module, "run_suite", lambda suite, *more: explained.append(bool(suite.chaffs)) or real(suite, *more)
+    )
+    once = QUADRUPLE.replace("double(double(x))", "double(x)")
+    for base, top, runs, which in (
+        (WRONG_BASE, QUADRUPLE, [False, True], "reference"),
+        (DOUBLE, once, [False, True, True], "own"),  # said to be wrong, but no fault of this one
+    ):
+        desk.files |= {BASE: base, TOP: top}
+        wrong = msgspec.structs.replace(desk.grade(1), points=1.0)
+        explained.clear()
+        result = desk.grade(2, known={BASE: wrong})
+        assert (explained, result.prerequisites) == (runs, which)
+    assert [test.diagnosis for test in result.tests if test.outcome == "failed"] == ["once"]
+    explained.clear()
+    desk.grade(2, known={BASE: wrong}, explain=False)
+    assert explained == [False, False]
 
 
 def test_carrying_forward_can_be_turned_off(desk):
