@@ -61,9 +61,9 @@ class Grader:
         calibrated: bool = True,
     ) -> None:
         """With `official` the sandbox is probed once; only then can results be official. With `carry_forward` a mistake in an
-        earlier exercise does not cost points in later ones. With `remember` what references answer is kept for more runs of one
-        exercise with one seed. With `patient` the diagnosis has no small limit of time, and what chaffs answer is kept, too. Without
-        `calibrated`, tests are timed that this machine is known not to tell."""
+        earlier exercise does not cost points in later ones. With `remember` what references and chaffs answer is kept for more
+        runs of one exercise with one seed. With `patient` the diagnosis has no small limit of time. Without `calibrated`, tests
+        are timed that this machine is known not to tell."""
         self.course, self.sandbox = course, sandbox
         self._official, self._carry_forward, self._patient, self._remember = official, carry_forward, patient, remember
         self.device, self._calibrated = device, calibrated
@@ -203,7 +203,6 @@ class Grader:
             device=self.device,
             diagnosis_seconds=PATIENCE if self._patient else suite.diagnosis_seconds,
             remember=self._remember,
-            remember_chaffs=self._patient,
         )
 
     # --- an early bug is not punished twice ---

@@ -43,7 +43,7 @@ from .inputs import AuthoringError, InputSource, describe
 from .judge import Judge, Timed, TooSlow
 from .memory import PeakMemory
 from .process import LearnerProcess, OwnProcess
-from .recordings import Player, Recording, recorded, remember_only, tape
+from .recordings import Player, Recording, answered, forget_all, recorded, remember_only, tape
 from .sentences import MAX_MESSAGE, fit, forbidden_sentence, is_stub, learner_error
 from .verdict import Timing
 
@@ -77,8 +77,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     exercise_seconds: float = 120.0
     max_hangs: int = 3
     diagnosis_seconds: float = SECONDS  # of CPU time at most
-    remember: bool = False  # what references answer: for more runs of one exercise with one seed
-    remember_chaffs: bool = False  # and what chaffs answer: for very many
+    remember: bool = False  # what references and chaffs answer: for more runs of one exercise with one seed
     timed: dict[str, Timed] = {}  # by test function: what it is measured against, for `device`
     untimed: str | None = None  # why nothing is timed in this run; answers are checked all the same
     device: str = "cpu"
@@ -123,6 +122,9 @@ Watcher = Callable[[TestRecord, str | None], None]  # a test that has just run, 
 class Plugin:
     """The pytest plugin of one suite, for one run after the other: `begin`, `select`, the tests, `finish`."""
 
+    def __init__(self) -> None:
+        forget_all()  # the suite's tests may have been others before
+
     def begin(self, suite: Suite, sandbox: Sandbox | None, watcher: Watcher | None = None) -> None:
         """A new run: nothing of an earlier one is left."""
         self.suite, self.sandbox, self._watcher = suite, sandbox, watcher
@@ -137,9 +139,7 @@ class Plugin:
         self.run = SuiteRun()
         self._records: dict[str, TestRecord] = {}
         self._search = Search(suite.chaffs, seconds=suite.diagnosis_seconds)
-        trusted = [suite.reference] if suite.remember or suite.remember_chaffs else []
-        trusted += [chaff.package for chaff in suite.chaffs] if suite.remember_chaffs else []
-        remember_only(suite.seed, [package for package in trusted if package])
+        remember_only(suite.seed, suite.learner.main) if suite.remember else forget_all()
         self._imported = False
         self._hangs = 0
 
@@ -335,15 +335,15 @@ class Plugin:
         asked = next((one.what for one in reversed(trace) if one.what not in (PEAK, BY_HAND)), "")
         wanted = next((one for one in reversed(trace) if one.what == asked), None)
         measured, fresh = any(one.what == PEAK for one in trace), _wants_fresh(item)
+        quick = not (measured or fresh or question is None or wanted is None)
+        digest = question.digest(asked) if quick else b""
 
         def matches(chaff: Chaff) -> bool:
-            quick = not (measured or fresh or question is None or wanted is None)
-            if quick and not same_observation(question.answer_of(chaff.package, asked), wanted):
+            package = chaff.package
+            if quick and not same_observation(answered(package, digest, lambda: question.answer_of(package, asked)), wanted):
                 return False
-            if self.suite.remember_chaffs and not measured:
-                known = recorded(
-                    self.suite.seed, chaff.package, item.nodeid, lambda: self._record(item, record, chaff, fresh=fresh)
-                )
+            if self.suite.remember and not measured:
+                known = recorded(package, item.nodeid, lambda: self._record(item, record, chaff, fresh=fresh))
                 return is_like(known, trace)
             with self._stand_in(chaff, measured=measured, fresh=fresh) as (transport, process):
                 return self._run_again(item, record, chaff, trace, Session(transport), process)
@@ -445,7 +445,7 @@ class Plugin:
     def _reference(self, item: pytest.Item) -> Remote:
         """The reference for one run of one test: it computes each answer once, however often the test is run on chaffs."""
         package = self.suite.reference
-        player = Player(tape(self.suite.seed, package, item.nodeid), lambda: local(package))
+        player = Player(tape(package, item.nodeid), lambda: local(package))
         return Remote(Session(lambda: player))
 
     @pytest.fixture

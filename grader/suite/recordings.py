@@ -3,15 +3,19 @@ whole run of one. Nothing of the learner's is ever in here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
+import torch
 
 from grader.sandbox import wire
 from grader.sandbox.client import Package, Stream, WorkerGone
 from grader.sandbox.remote import Local, Observation
 
 MAX_TAPE = 32 << 20  # bytes of questions and answers that are kept for one test
+MAX_HELD = 64 << 20  # bytes of what chaffs answered
+OBJECT_BYTES = 200  # of a Python object, about
 
 
 class Recording(msgspec.Struct):
@@ -77,26 +81,80 @@ class Player:
         raise AssertionError(reason)
 
 
-_tapes: dict[tuple[int, str, str], Tape] = {}  # (seed, package, test)
-_recordings: dict[tuple[int, str, str], Recording] = {}
+class _Memory:
+    """What is known of one exercise with one seed."""
+
+    def __init__(self) -> None:
+        self.clear(None)
+
+    def clear(self, of: tuple[int, str] | None) -> None:
+        """Forget everything; from now on it is about this seed and exercise."""
+        self.of = of
+        self.packages: dict[str, Package] = {}
+        self.tapes: dict[tuple[str, str], Tape] = {}  # (package, test)
+        self.recordings: dict[tuple[str, str], Recording] = {}
+        self.answers: dict[tuple[str, bytes], Observation] = {}  # (package, question)
+        self.held = 0  # bytes of recordings and answers
+
+    def check(self, package: Package) -> None:
+        """Forget what a package of this name said when it held something else."""
+        known = self.packages.setdefault(package.name, package)
+        if known is not package and known != package:
+            self.packages[package.name] = package
+            for kept in (self.tapes, self.recordings, self.answers):
+                for key in [key for key in kept if key[0] == package.name]:
+                    del kept[key]
 
 
-def remember_only(seed: int, packages: Sequence[Package]) -> None:
-    """Forget what is of no use to a run with this seed and these packages."""
-    names = {package.name for package in packages}
-    for kept in (_tapes, _recordings):
-        for key in [key for key in kept if key[0] != seed or key[1] not in names]:
-            del kept[key]
+_memory = _Memory()
 
 
-def tape(seed: int, package: Package, test: str) -> Tape:
+def remember_only(seed: int, exercise: str) -> None:
+    """Forget what is of no use to a run of this exercise with this seed."""
+    if _memory.of != (seed, exercise):
+        _memory.clear((seed, exercise))
+
+
+def forget_all() -> None:
+    """Forget everything."""
+    _memory.clear(None)
+
+
+def tape(package: Package, test: str) -> Tape:
     """The tape of one test's questions to one package; empty when it is new."""
-    return _tapes.setdefault((seed, package.name, test), Tape())
+    _memory.check(package)
+    return _memory.tapes.setdefault((package.name, test), Tape())
 
 
-def recorded(seed: int, package: Package, test: str, record: Callable[[], Recording]) -> Recording:
+def recorded(package: Package, test: str, record: Callable[[], Recording]) -> Recording:
     """The recording of one test on one chaff, made when it is first wanted."""
-    key = (seed, package.name, test)
-    if key not in _recordings:
-        _recordings[key] = record()
-    return _recordings[key]
+    return _kept(_memory.recordings, package, test, record, lambda recording: sum(map(_weight, recording.trace)))
+
+
+def answered(package: Package, question: bytes, ask: Callable[[], Observation]) -> Observation:
+    """What a chaff answers to one question, of which `question` is a digest; asked when it is first wanted."""
+    return _kept(_memory.answers, package, question, ask, _weight)
+
+
+def _kept(known: dict, package: Package, what: Any, make: Callable[[], Any], weigh: Callable[[Any], int]) -> Any:
+    _memory.check(package)
+    if (found := known.get((package.name, what))) is not None:
+        return found
+    made = make()
+    if _memory.held <= MAX_HELD:
+        _memory.held += weigh(made)
+        known[package.name, what] = made
+    return made
+
+
+def _weight(value: Any) -> int:
+    """About the bytes that a value takes."""
+    if isinstance(value, Observation):
+        return _weight(value.value)
+    if isinstance(value, torch.Tensor):
+        return OBJECT_BYTES + value.nbytes
+    if isinstance(value, dict):
+        return OBJECT_BYTES + sum(_weight(item) for pair in value.items() for item in pair)
+    if isinstance(value, tuple | list):
+        return OBJECT_BYTES + sum(map(_weight, value))
+    return OBJECT_BYTES

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from grader.sandbox.client import Package
-from grader.sandbox.remote import LearnerError, Local, Remote, Session
+from grader.sandbox.remote import LearnerError, Local, Observation, Remote, Session
 from grader.suite import recordings
-from grader.suite.recordings import Player, Tape, remember_only, tape
+from grader.suite.recordings import Player, Recording, Tape, answered, forget_all, recorded, remember_only, tape
 
 SOURCE = """
 class Counter:
@@ -113,13 +113,50 @@ def test_a_tape_does_not_grow_for_ever(package, monkeypatch):
     assert len(known.questions) == 1
 
 
-def test_another_seed_or_package_forgets(package):
-    one, other = (Package(name=name, main="main", files={"main.py": SOURCE.encode()}) for name in ("one", "other"))
-    remember_only(1, [one, other])
-    tapes = [tape(1, one, "test"), tape(1, other, "test")]
-    remember_only(1, [one])
-    assert tape(1, one, "test") is tapes[0]
-    assert tape(1, other, "test") is not tapes[1]
-    remember_only(2, [one])
-    assert tape(1, one, "test") is not tapes[0]
-    remember_only(2, [])
+def some_package(name: str, source: str = SOURCE) -> Package:
+    return Package(name=name, main="main", files={"main.py": source.encode()})
+
+
+def test_another_seed_exercise_or_version_of_a_package_forgets():
+    one, other = some_package("one"), some_package("other")
+    remember_only(1, "main")
+    tapes = [tape(one, "test"), tape(other, "test")]
+    remember_only(1, "main")
+    assert tape(some_package("one"), "test") is tapes[0] and tape(other, "test") is tapes[1]
+    changed = some_package("one", SOURCE + "\n")
+    assert tape(changed, "test") is not tapes[0] and tape(other, "test") is tapes[1]
+    remember_only(2, "main")
+    assert tape(other, "test") is not tapes[1]
+    tapes = [tape(one, "test"), tape(other, "test")]
+    remember_only(2, "another")
+    assert tape(one, "test") is not tapes[0]
+    forget_all()
+
+
+def test_what_chaffs_answer_is_asked_once_and_has_an_end(monkeypatch):
+    package, asked = some_package("one"), []
+
+    def ask() -> Observation:
+        asked.append(1)
+        return Observation("double", value=({"x": torch.zeros(5, 200)}, 3))  # 4000 bytes
+
+    forget_all()
+    for question in (b"first", b"first", b"second", b"first"):
+        answered(package, question, ask)
+    assert len(asked) == 2
+    recording = lambda: Recording([ask(), ask()], failed=True)  # noqa: E731
+    for _ in range(2):
+        recorded(package, "test", recording)
+    assert len(asked) == 4
+    monkeypatch.setattr(recordings, "MAX_HELD", 20_000)
+    for _ in range(2):
+        recorded(package, "a test that still fits in", recording)
+    assert len(asked) == 6
+    for _ in range(2):
+        recorded(package, "a test too many", recording)
+        answered(package, b"a question too many", ask)
+    assert len(asked) == 12
+    forget_all()
+    answered(package, b"first", ask)
+    assert len(asked) == 13
+    forget_all()
