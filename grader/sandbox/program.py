@@ -13,7 +13,7 @@ import importlib.machinery
 import linecache
 import sys
 from collections.abc import Iterable
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 
@@ -29,6 +29,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 _FINDER = _Finder()
+_codes: dict[bytes, CodeType] = {}
+MAX_CODES = 2000
 PROPS = "props"  # the suite's own module in a package
 
 
@@ -84,10 +86,25 @@ class Program(importlib.abc.Loader):
         module.__file__ = path = self.paths[file]
         source = self.files[file]
         linecache.cache[path] = (len(source), None, source.decode("utf-8", "replace").splitlines(keepends=True), path)
-        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+        exec(_compiled(source, path), module.__dict__)
 
     def _file(self, fullname: str) -> str:
         return fullname.removeprefix(self.package + ".") + ".py"
+
+
+def _compiled(source: bytes, path: str) -> CodeType:
+    """The code of a file. The same references stand under every chaff of a later exercise: they are compiled once and named anew."""
+    code = _codes.get(source)
+    if code is None:
+        code = compile(source, path, "exec", dont_inherit=True)
+        if len(_codes) < MAX_CODES:
+            _codes[source] = code
+    return code if code.co_filename == path else _named(code, path)
+
+
+def _named(code: CodeType, path: str) -> CodeType:
+    constants = tuple(_named(one, path) if isinstance(one, CodeType) else one for one in code.co_consts)
+    return code.replace(co_filename=path, co_consts=constants)
 
 
 class RefusedImports(importlib.abc.MetaPathFinder):

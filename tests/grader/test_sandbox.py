@@ -298,6 +298,19 @@ def fresh(boxed):
         worker.kill()
 
 
+def test_the_same_file_in_two_packages_is_named_by_each():
+    source = b"def outer(x):\n    return [inner(one) for one in x]\n\n\ndef inner(x):\n    return (lambda: x / 0)()\n"
+    for name in ("one_of_two", "other_of_two"):
+        local = Local(Package(name=name, main="main", files={"main.py": source}))
+        try:
+            with pytest.raises(LearnerError) as caught:
+                Remote(Session(lambda: local)).outer([3])  # noqa: B023
+        finally:
+            local.close()
+        assert {frame[0] for frame in caught.value.frames} == {f"{name}/main.py"}
+        assert [frame[2] for frame in caught.value.frames][-2:] == ["inner", "<lambda>"]
+
+
 @pytest.fixture(scope="module", params=["A", "B", "own process"])
 def desk(request, sandboxes):
     """Both sides of the one interface: a worker that several tests use, and this process, in which references are run."""
