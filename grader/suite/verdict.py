@@ -21,6 +21,8 @@ MIN_GAP = 1.5  # slow anchor / reference, under which nothing is told apart
 HOPELESS = 0.85  # of the gap that is asked for: anchors closer than that after enough rounds will not be told apart
 HOPELESS_ROUNDS = 14
 MIN_ORDERED = 0.85  # share of rounds in which the slow anchor must be the slower one
+CLEAR = 0.3  # between reference (0) and slow anchor (1), on a logarithmic scale: code that stays under it in every round is fast
+CLEAR_ROUNDS = 4
 FAR = 5.0  # times the slow anchor's slowest round: so far off that a few rounds are enough
 FAR_ROUNDS = 3
 REVIEW_RATIO = 0.2  # of the reference's time, under which a person has to look
@@ -104,14 +106,15 @@ class Series:
         """What can be said by now; None if it takes more rounds."""
         if self._is_far_off():
             return self.timing("fail")
+        if self._is_clearly_fast():
+            return self._pass()
         if len(self.rounds) >= HOPELESS_ROUNDS and self.timing("fail").gap < HOPELESS * self.gap:
             return self.last_word()
         if len(self.rounds) % BATCH or not self.rounds or not self.anchors_separate():
             return None
         side = self._side(HALFWAY)
         if side == "under":
-            passed = self.timing("pass", 1.0)
-            return msgspec.structs.replace(passed, review=passed.ratio < REVIEW_RATIO)
+            return self._pass()
         if side is None:
             return None
         nothing_left = "over" if self.timing("fail").gap < MIN_PARTIAL_GAP else self._side(NOTHING_LEFT)
@@ -150,6 +153,15 @@ class Series:
         if count >= MIN_FAIL_ROUNDS and mine > fastest and binomial_tail(over, count) < ALPHA:
             return "over"
         return None
+
+    def _pass(self) -> Timing:
+        passed = self.timing("pass", 1.0)
+        return msgspec.structs.replace(passed, review=passed.ratio < REVIEW_RATIO)
+
+    def _is_clearly_fast(self) -> bool:
+        if len(self.rounds) < CLEAR_ROUNDS or not self.anchors_separate():
+            return False
+        return all(one.reference < one.slow and one.learner < _between(one.reference, one.slow, CLEAR) for one in self.rounds)
 
     def _part(self) -> Timing:
         """Too slow for all points, but under the line where none are left: a part of them, by where the code lies."""

@@ -141,7 +141,7 @@ def test_what_goes_wrong_midway_is_the_learners(run, trick, said):
     def add_up(numbers):
         global calls
         calls += 1
-        if calls > 5:
+        if calls > 3:
             {trick}
         return sum(numbers) * 20
     """

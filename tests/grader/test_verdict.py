@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from grader.suite.verdict import BATCH, MAX_ROUNDS, MIN_FAIL_ROUNDS, Round, Series, Timing, binomial_tail
+from grader.suite.verdict import BATCH, CLEAR_ROUNDS, MAX_ROUNDS, MIN_FAIL_ROUNDS, Round, Series, Timing, binomial_tail
 
 
 def ran(rounds, gap=1.5):
@@ -35,10 +35,24 @@ def noisy(learner, reference=1.0, slow=6.0, spread=0.3, seed=0, count=MAX_ROUNDS
     return [(slowed(learner), slowed(reference), slowed(slow)) for _ in range(count)]
 
 
-def test_as_fast_as_the_reference_passes_after_one_batch():
+def test_as_fast_as_the_reference_passes_after_few_rounds():
     found = ran(steady(1.0))
-    assert (found.verdict, found.share, found.rounds, found.review) == ("pass", 1.0, BATCH, False)
+    assert (found.verdict, found.share, found.rounds, found.review) == ("pass", 1.0, CLEAR_ROUNDS, False)
     assert (found.ratio, found.gap) == (1.0, 6.0)
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        steady(6.0**0.35),  # under the limit, but not by far
+        [*steady(1.0, count=3), (6.0**0.35, 1.0, 6.0), *steady(1.0)],  # a round that is like that
+        [(1.0, 7.0, 6.0), *steady(1.0)],  # a round in which the anchor was the faster one
+        [*steady(4.0, reference=4.0, count=3), *steady(1.0)],  # anchors that are not yet as far apart as they must be
+    ],
+)
+def test_whatever_else_is_under_the_limit_passes_after_a_batch(rounds):
+    found = ran(rounds, gap=2.0)
+    assert (found.verdict, found.rounds) == ("pass", BATCH)
 
 
 def test_the_limit_is_the_geometric_mean():
