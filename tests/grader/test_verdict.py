@@ -41,13 +41,17 @@ def test_as_fast_as_the_reference_passes_after_few_rounds():
     assert (found.ratio, found.gap) == (1.0, 6.0)
 
 
+def test_nothing_is_fast_before_the_anchors_are_apart():
+    rounds = [*steady(4.0, reference=4.0, count=3), *steady(1.0)]
+    assert [ran(rounds, gap).rounds for gap in (1.5, 2.0)] == [CLEAR_ROUNDS, 6]
+
+
 @pytest.mark.parametrize(
     "rounds",
     [
         steady(6.0**0.35),  # under the limit, but not by far
         [*steady(1.0, count=3), (6.0**0.35, 1.0, 6.0), *steady(1.0)],  # a round that is like that
         [(1.0, 7.0, 6.0), *steady(1.0)],  # a round in which the anchor was the faster one
-        [*steady(4.0, reference=4.0, count=3), *steady(1.0)],  # anchors that are not yet as far apart as they must be
     ],
 )
 def test_whatever_else_is_under_the_limit_passes_after_a_batch(rounds):
