@@ -1,11 +1,18 @@
-"""On which cores processes may run, where the system lets that be said (Linux); elsewhere nothing happens."""
+"""On which cores processes run, where the system lets that be said (Linux); elsewhere nothing happens."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 
 def cores() -> frozenset[int]:
@@ -13,13 +20,22 @@ def cores() -> frozenset[int]:
     return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
 
 
-def here() -> frozenset[int]:
-    """The core that this thread runs on, which the kernel chose when it last woke it; empty where it cannot be told."""
-    try:
-        core = ctypes.CDLL(None).sched_getcpu()
-    except (AttributeError, OSError):
-        return frozenset()
-    return frozenset({core}) & cores()
+@contextlib.contextmanager
+def own_core() -> Iterator[frozenset[int]]:
+    """A core that no other process keeps in this way meanwhile, best the one where this thread is; empty if there is none."""
+    here = _here()
+    with contextlib.ExitStack() as stack:
+        for core in sorted(cores(), key=lambda core: core != here):
+            try:
+                # A file for each core and user: the kernel lets go of it when its holder dies.
+                path = Path(tempfile.gettempdir(), f"attention-ladder-core-{os.getuid()}-{core}.lock")
+                file = stack.enter_context(path.open("a"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:  # somebody has it
+                continue
+            yield frozenset({core})
+            return
+        yield frozenset()
 
 
 def stay(processes: Iterable[int], where: frozenset[int]) -> None:
@@ -29,3 +45,10 @@ def stay(processes: Iterable[int], where: frozenset[int]) -> None:
     for process in set(processes):
         with contextlib.suppress(OSError):
             os.sched_setaffinity(process, where)
+
+
+def _here() -> int:
+    try:
+        return ctypes.CDLL(None).sched_getcpu()
+    except (AttributeError, OSError):
+        return -1

@@ -218,10 +218,11 @@ class Sandbox:
 
     @contextlib.contextmanager
     def one_core(self) -> Iterator[None]:
-        """Meanwhile this thread, the zygote and all new workers stay on the core that this thread is on now, and torch has one thread.
+        """Meanwhile this thread, the zygote and all new workers stay on one core that no other sandbox keeps to, if there is one left;
+        and torch has one thread here.
 
         Of a worker and whoever asks it one always waits. On two cores, each question and each answer wakes a core that has gone
-        to sleep, which takes more CPU time than most questions do. Other processes can go elsewhere; these do at the next run.
+        to sleep, which takes more CPU time than most questions do.
         """
         if self._control is not None:
             with contextlib.suppress(SandboxError):  # whoever wants a worker will be told
@@ -229,10 +230,11 @@ class Sandbox:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         before = affinity.cores()
-        processes = [0, self._zygote, self._spare[1].pid if self._spare is not None else 0]
-        affinity.stay(processes, affinity.here())
         try:
-            yield
+            with affinity.own_core() as core:
+                spare = [self._spare[1].pid] if self._spare is not None else []
+                affinity.stay([0, self._zygote, *spare], core)
+                yield
         finally:
             affinity.stay([0, self._zygote], before)
             torch.set_num_threads(threads)
