@@ -182,8 +182,15 @@ class Plugin:
             self.run.tests.append(record)
             kept.append(item)
         self._check_timed(kept)
-        # A test that wants a fresh process comes before others of its kind: the first one costs no second process.
-        return sorted(kept, key=lambda item: (self._records[item.nodeid].id not in self.suite.first, not _wants_fresh(item)))
+        # A test that wants a fresh process, or one that never held much memory, comes early: then most cost no process of their own.
+        rank = {"fresh_learner": 0, "peak_memory": 1}
+        return sorted(
+            kept,
+            key=lambda item: (
+                self._records[item.nodeid].id not in self.suite.first,
+                min((rank.get(name, 2) for name in getattr(item, "fixturenames", ())), default=2),
+            ),
+        )
 
     def _check_timed(self, items: list[pytest.Item]) -> None:
         """What course.toml declares as timed is in the hidden suite, with those points."""

@@ -68,11 +68,11 @@ def the_points(lesson):
     lesson.says("2.5 for robustness", points["robustness"])
     lesson.says("and 1 for memory", points["memory"])
     lesson.given("(2 to 41 copies a head)")
-    copy = 4  # MiB
-    lesson.given("for an `x` of 4 MiB and `n_rep = 2`")
-    lesson.says("8 MiB of its result, but not the 12 MiB", [2 * copy, 3 * copy])
+    copy = 2  # MiB
+    lesson.given("for an `x` of 2 MiB and `n_rep = 2`")
+    lesson.says("4 MiB of its result, but not the 6 MiB", [2 * copy, 3 * copy])
     lesson.given("`n_rep = 3` it")
-    lesson.says("may take 12 MiB, but not 16", [3 * copy, 4 * copy])
+    lesson.says("may take 6 MiB, but not 8", [3 * copy, 4 * copy])
 
 
 def test_every_number(lesson):
