@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
 
 
 def cores() -> frozenset[int]:
@@ -29,9 +25,10 @@ def own_core() -> Iterator[frozenset[int]]:
             try:
                 # A file for each core and user: the kernel lets go of it when its holder dies.
                 path = Path(tempfile.gettempdir(), f"attention-ladder-core-{os.getuid()}-{core}.lock")
-                file = stack.enter_context(path.open("a"))
+                file = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
+                stack.callback(os.close, file)
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:  # somebody has it
+            except OSError:  # somebody has it, or put something else in its place
                 continue
             yield frozenset({core})
             return
