@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from grader.sandbox import affinity
 from grader.sandbox.client import Limits, Package, Sandbox, Worker, WorkerGone, WorkerHung
 from grader.sandbox.remote import LearnerError, RemoteFunction, RemoteObject, Session
 
@@ -119,6 +120,7 @@ class Anchors:
         if worker is None:
             worker = sandbox.worker(package, msgspec.structs.replace(limits, cpu_seconds=ANCHOR_CPU_SECONDS))
             self._workers[key] = package, worker
+        affinity.stay([worker.pid], affinity.cores())  # the core of this run, which may not be that of the run it was made in
         worker.refill()
         return worker
 

@@ -5,11 +5,14 @@ The anchors are far apart and the code under test lies at either end, so that no
 
 from __future__ import annotations
 
+import contextlib
+import os
 import textwrap
 from pathlib import Path
 
 import pytest
 
+from grader.sandbox import affinity
 from grader.sandbox.client import Limits, Package
 from grader.suite.arms import Contest, WorkerArm
 from grader.suite.diagnosis import Chaff
@@ -96,6 +99,24 @@ def test_slow_code_fails_and_reads_why(run):
     assert "add_up is right, but takes" in record.message
     assert record.picture.startswith("R") and "# yours" in record.picture
     assert (record.diagnosis, record.hint) == ("loops", "Is it?")
+
+
+@pytest.mark.skipif(len(affinity.cores()) < 2, reason="there is only one core, or no telling which")
+def test_anchors_follow_a_run_to_its_core(run, monkeypatch):
+    """They are kept from one learner to the next, who may be looked at on another core."""
+    first, second = sorted(affinity.cores())[:2]
+    measured, real = [], WorkerArm.run
+
+    def noted(arm, arguments):
+        measured.append(os.sched_getaffinity(arm._worker.pid))
+        return real(arm, arguments)
+
+    monkeypatch.setattr(WorkerArm, "run", noted)
+    for core in (first, second):
+        monkeypatch.setattr(affinity, "own_core", lambda core=core: contextlib.nullcontext(frozenset({core})))
+        measured.clear()
+        only(run(REFERENCE))
+        assert len(measured) > 6 and all(cores == {core} for cores in measured)
 
 
 def test_much_slower_code_is_not_taken_for_the_anchors_mistake(run):
