@@ -21,7 +21,7 @@ from grader.sandbox.remote import ForbiddenCall, LearnerError, Observation, Remo
 
 from . import by_hand, resident
 from .arms import Contest
-from .checks import Mistake, NotAssessed
+from .checks import Mistake, NotAssessed, without_words
 from .costs import costs_of, memory_note, speed_note
 from .diagnosis import (
     BY_HAND,
@@ -359,7 +359,8 @@ class Plugin:
             chaff for chaff in self.suite.chaffs if chaff.category != "speed" and (not measured or chaff.category == "memory")
         ]
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # some chaffs print
-            self._search.explain(item.nodeid, chaffs, matches, cost=WORKER_TRIES if measured else 1)
+            with without_words():
+                self._search.explain(item.nodeid, chaffs, matches, cost=WORKER_TRIES if measured else 1)
 
     @contextlib.contextmanager
     def _stand_in(self, chaff: Chaff, *, measured: bool, fresh: bool) -> Iterator[tuple[Callable, LearnerProcess | None]]:

@@ -16,6 +16,7 @@ from grader.suite import (
     assert_equal,
     assert_shape,
     assert_value_error,
+    checks,
     fail,
     not_assessed,
 )
@@ -444,3 +445,23 @@ def test_plain_data_may_be_drawn_too():
     mistake = caught.value
     assert (str(mistake), mistake.expected) == ("the steps[1][0] is 2", "expected 3")
     assert mistake.picture == "[1, [2]] beside [1, [3]]" and not mistake.open_picture
+
+
+def test_no_words_are_looked_for_where_nobody_reads_them(monkeypatch):
+    def explain(*_):
+        raise AssertionError("explained")
+
+    def draw(*_):
+        raise AssertionError("drawn")
+
+    monkeypatch.setattr(checks, "explain_values", explain)
+    right = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    for check in (checks.assert_close, checks.assert_equal):
+        with checks.without_words(), pytest.raises(checks.Mistake, match=r"^the output is wrong$"):
+            check(right * 2, right, picture=draw)
+        with checks.without_words():
+            check(right.clone(), right)
+        with pytest.raises(AssertionError, match="drawn"):
+            check(right * 2, right, picture=draw)
+        with pytest.raises(AssertionError, match="explained"):
+            check(right * 2, right)

@@ -91,3 +91,15 @@ def test_any_dtype_and_size(dtype):
         explain_shape(one, other.reshape(-1), 1e-5)
     wild = torch.tensor([float("inf"), 1.0, 2.0]).to(dtype)
     explain_values(wild, torch.tensor([1, 2, 3]).to(dtype), 1e-5)
+
+
+def test_long_slices_are_looked_at_whole_before_anything_is_said():
+    long = torch.randn(6, 500, generator=torch.Generator().manual_seed(2))
+    moved = long[[3, 0, 5, 1, 4, 2]]
+    assert explain_values(moved, long, 1e-5) == "the slices along axis 0 are right, but in another order"
+    late = torch.cat([long[:1] + 9, long[:-1]])
+    assert explain_values(late, long, 1e-5) == "along axis 0 everything comes one position too late"
+    for column in (0, 1, 250, 499):
+        moved = long[[3, 0, 5, 1, 4, 2]]
+        moved[2, column] += 1
+        assert explain_values(moved, long, 1e-5) is None

@@ -449,6 +449,16 @@ def test_a_suite_is_read_anew_in_every_run(run, tmp_path):
     assert (record.id, record.title) == ("hidden::test_renamed", "Double the input.")
 
 
+def test_words_are_found_for_the_learner_alone(run, monkeypatch):
+    from grader.suite import checks
+
+    said, real = [], checks.explain_values
+    monkeypatch.setattr(checks, "explain_values", lambda *values: said.append(1) or real(*values))
+    triple = "def double(x):\n    return 3 * x\n"
+    record = only(run(learner=triple, chaffs={"same": triple, "other": "def double(x):\n    return 4 * x\n"}))
+    assert (record.diagnosis, len(said)) == ("same", 1) and "constant factor" in record.message
+
+
 def test_references_and_chaffs_are_loaded_anew_when_they_change(run):
     triple = "def double(x):\n    return 3 * x\n"
     assert only(run()).outcome == "passed"
