@@ -418,7 +418,6 @@ def grade(
 
     Exit code 0: all graded; 1: some in error; 2: wrong usage.
     """
-
     from grader.grading.command import grade_submissions
     from grader.grading.protocol import Job, drawn
 

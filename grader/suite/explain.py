@@ -34,10 +34,12 @@ def explain_values(actual: torch.Tensor, expected: torch.Tensor, tolerance: floa
         return "every value is the opposite" if torch.equal(actual, ~expected) else _places(actual != expected)
     one, other = actual.to(torch.float64), expected.to(torch.float64)
     if not (one.isfinite() & other.isfinite()).all():
-        return _places(~_same(one, other, tolerance))
+        return _places(~same_places(one, other, tolerance))
     if not one.any() and other.any():
         return "every value is 0"
-    return _places(~_same(one, other, tolerance)) or (_varied(expected) and _rearranged(actual, expected, tolerance)) or None
+    return (
+        _places(~same_places(one, other, tolerance)) or (_varied(expected) and _rearranged(actual, expected, tolerance)) or None
+    )
 
 
 def explain_nan(bad: torch.Tensor) -> str | None:
@@ -72,14 +74,18 @@ def _within(one: torch.Tensor, other: torch.Tensor, limit: float) -> torch.Tenso
     return ((one - other).abs() <= limit) | (one == other) | (one.isnan() & other.isnan())
 
 
-def _same(one: torch.Tensor, other: torch.Tensor, tolerance: float) -> torch.Tensor:
+def same_places(one: torch.Tensor, other: torch.Tensor, tolerance: float) -> torch.Tensor:
+    """Where two wide tensors are as good as equal, with `tolerance` relative to max(1, the largest of `other`).
+
+    A NaN equals a NaN, an infinity the same infinity, and neither equals anything else.
+    """
     return _within(one, other, _limit(other, tolerance))
 
 
 def _close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float) -> bool:
     if actual.dtype.is_complex or expected.dtype.is_complex:
         return False
-    return bool(_same(actual.to(torch.float64), expected.to(torch.float64), tolerance).all())
+    return bool(same_places(actual.to(torch.float64), expected.to(torch.float64), tolerance).all())
 
 
 def _rearranged(actual: torch.Tensor, expected: torch.Tensor, tolerance: float) -> str | None:
@@ -120,7 +126,7 @@ def _moved(one: torch.Tensor, other: torch.Tensor, tolerance: float) -> str | No
         size = one.shape[axis]
         if not 1 < size <= MAX_SLICES:
             continue
-        if _same(one.flip(axis), other, tolerance).all():
+        if same_places(one.flip(axis), other, tolerance).all():
             return f"the values are right, but axis {axis} runs backwards"
         yours, theirs = one.movedim(axis, 0).reshape(size, -1), other.movedim(axis, 0).reshape(size, -1)
         matches = _matches(yours, theirs, _limit(other, tolerance))
@@ -147,11 +153,11 @@ def _scaled(one: torch.Tensor, other: torch.Tensor, tolerance: float) -> str | N
     square = (other * other).sum()
     if square > 0:
         factor = ((one * other).sum() / square).item()
-        if abs(factor) > 1e-6 and f"{factor:.2g}" != "1" and _same(one / factor, other, tolerance).all():
+        if abs(factor) > 1e-6 and f"{factor:.2g}" != "1" and same_places(one / factor, other, tolerance).all():
             if abs(factor + 1) < 1e-3:
                 return "every value has the wrong sign"
             return f"every value is about {factor:.2g} times what it should be: a constant factor"
     offset = (one - other).mean().item()
-    if other.numel() > 2 and _same(one - offset, other, tolerance).all():
+    if other.numel() > 2 and same_places(one - offset, other, tolerance).all():
         return f"every value is too {'large' if offset > 0 else 'small'} by the same amount: a constant was added"
     return None
