@@ -9,7 +9,7 @@ Runs no learner code and imports no torch.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -45,6 +45,21 @@ class Done(msgspec.Struct, kw_only=True):
             self.missing.append(exercise)
         elif not finished.official:
             self.unofficial.append(exercise)
+
+    def in_order(self, exercises: Sequence[str]) -> Done:
+        """The same, whichever exercise happened to be graded first."""
+
+        def sort(names: Iterable[str]) -> list[str]:
+            return sorted(names, key=exercises.index)
+
+        return Done(
+            student=self.student,
+            graded=sort(self.graded),
+            kept=sort(self.kept),
+            errors={name: self.errors[name] for name in sort(self.errors)},
+            missing=sort(self.missing),
+            unofficial=sort(self.unofficial),
+        )
 
 
 class Executor(Protocol):
@@ -151,7 +166,7 @@ class Batch:
         done.note(answer)
         self._open -= 1
         self._left[task.student] -= 1
-        return self._done.pop(task.student) if not self._left[task.student] else None
+        return self._done.pop(task.student).in_order(self.job.exercises) if not self._left[task.student] else None
 
     def _task(self, exercise: str, student: str) -> Task:
         one, submission = self.course.exercise(exercise), self._submissions[student]

@@ -138,6 +138,14 @@ def test_a_class_goes_exercise_by_exercise_and_what_came_before_is_known(tmp_pat
     assert batch.take() is None and not batch.is_over
 
 
+def test_what_became_of_a_submission_is_told_in_the_order_of_the_course(tmp_path):
+    batch = batch_of(tmp_path, "a")
+    first, second = batch.take(), batch.take()
+    assert batch.settle(second, finished(lost_result("a", TOP, "oh"))) is None
+    done = batch.settle(first, finished(lost_result("a", BASE, "no")))
+    assert done.graded == list(done.errors) == EXERCISES
+
+
 def test_what_dies_is_tried_before_everything_else_and_only_once_more(tmp_path):
     batch = batch_of(tmp_path, "a", "b", only={"a": [BASE], "b": [BASE]})
     first = batch.take()

@@ -231,15 +231,19 @@ def test_tokens_per_second_of_right_code_and_of_none_other(course: Course, sandb
 
         return files
 
+    def instead(text: str):
+        """`generate` is this, and the right one is `old_generate`."""
+        return changed("ex15_generate", "def generate(", f"def generate(*arguments, **keywords):\n{text}\n\n\ndef old_generate(")
+
     assert speed.tokens_per_second(course, changed("ex15_generate", "def generate(", "def gone("), sandbox) is None
-    assert (
-        speed.tokens_per_second(course, changed("ex15_generate", "use_cache: bool = True", "use_cache: bool = False"), sandbox)
-        < fast
+    busy = (
+        "    sum(range(30_000_000))  # several times what the right code needs\n    return old_generate(*arguments, **keywords)"
     )
+    slow = speed.tokens_per_second(course, instead(busy), sandbox)
+    assert slow is not None and slow < fast
     stub = stub_of(course, course.exercise(14))
     assert speed.tokens_per_second(course, lambda name: SourceFile(name=name, content=stub.encode(), place=""), sandbox) is None
-    first = "def generate(*arguments, **keywords):\n    return arguments[1]\n\n\ndef old_generate("
-    assert speed.tokens_per_second(course, changed("ex15_generate", "def generate(", first), sandbox) is None  # fast and wrong
+    assert speed.tokens_per_second(course, instead("    return arguments[1]"), sandbox) is None  # fast and wrong
 
 
 def test_the_time_of_another_process_is_read_from_the_kernel():
