@@ -1,9 +1,10 @@
 """From saving a file to the verdict on the screen, in `watch`, driven through a terminal.
 
-    python bench/watch.py [EX ...] [--saves N]
+    python bench/watch.py [EX ...] [--saves N] [--pause SECONDS]
 
 Two times for each save: `first`, until what failed last time is told (or, where nothing failed, the whole verdict), and `whole`,
-until all of the suite has run. Saves alternate as a learner's do: two wrong solutions and then a right one.
+until all of the suite has run. Saves alternate as a learner's do: two wrong solutions and then a right one, with a pause before
+each in which somebody would write, and `watch` sees how chaffs answer.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def wrong_ones(exercise: str) -> list[Path]:
     return sorted((ROOT / f"solutions/chaffs/{exercise}").glob("*.py"))[::5]
 
 
-def measure(exercise: str, label: str, saves: int) -> tuple[list[float], list[float]]:
+def measure(exercise: str, label: str, saves: int, pause: float) -> tuple[list[float], list[float]]:
     """Seconds until the first word and until the whole verdict, of each save."""
     right = ROOT / f"solutions/{exercise}.py"
     wrong = wrong_ones(exercise)
@@ -93,7 +94,7 @@ def measure(exercise: str, label: str, saves: int) -> tuple[list[float], list[fl
         screen.after(0.0)
         for number in range(saves):
             source = right if number % 3 == 2 else wrong[number % len(wrong)]
-            time.sleep(0.5)
+            time.sleep(pause)
             content = source.read_bytes() + f"\n# {number}\n".encode()
             start = time.perf_counter()
             file.write_bytes(content)
@@ -108,15 +109,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("exercises", nargs="*", default=["06"])
     parser.add_argument("--saves", type=int, default=12)
+    parser.add_argument("--pause", type=float, default=10.0, help="seconds before each save")
     options = parser.parse_args()
     from grader.course import load_course
 
     course = load_course(ROOT)
-    print(f"load {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores, {options.saves} saves each; seconds from save to screen\n")
+    print(
+        f"load {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores, {options.saves} saves each, {options.pause:g} s apart; from save to screen\n"
+    )
     print("exercise                first: median   slowest     whole: median   slowest")
     for name in options.exercises:
         exercise = course.exercise(name)
-        firsts, wholes = measure(exercise.file, exercise.label, options.saves)
+        firsts, wholes = measure(exercise.file, exercise.label, options.saves, options.pause)
         middle = [statistics.median(firsts), max(firsts), statistics.median(wholes), max(wholes)]
         print("{:22s} {:14.2f} {:9.2f} {:17.2f} {:9.2f}".format(exercise.file, *middle), flush=True)
 

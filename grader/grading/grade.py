@@ -22,7 +22,7 @@ from grader.course import Course, Exercise
 from grader.sandbox.client import Sandbox, SandboxError
 from grader.sandbox.probe import probe
 from grader.submission import Problem, SourceFile
-from grader.suite.plugin import Suite, SuiteRun, TestRecord, Watcher, run_suite
+from grader.suite.plugin import Suite, SuiteRun, TestRecord, Watcher, rehearse_suite, run_suite
 from grader.suite.sentences import EARLIER_STUB, NOT_STARTED
 
 from .calibration import switched_off
@@ -181,6 +181,14 @@ class Grader:
             key=self._key(materials, {**found, **problems}),
             seconds=round(time.perf_counter() - clock, 3),
         )
+
+    def rehearse(self, exercise: Exercise, files: Files, seed: int, enough: Callable[[], bool]) -> None:
+        """While there is nothing else to do, have the chaffs answer what the tests will ask, until it is enough: for a grader that
+        remembers, which then names a mistake at once."""
+        found, problems = self._collect(exercise, files)
+        materials = self.materials(exercise)
+        if materials.chaffs and f"{exercise.file}.py" not in problems:
+            rehearse_suite(self._suite(materials, found, seed, None, UNTIMED), self.sandbox, enough)
 
     def _collect(self, exercise: Exercise, files: Files) -> tuple[dict[str, bytes], dict[str, str]]:
         """The learner's file and those of its prerequisites, and why some cannot be had."""

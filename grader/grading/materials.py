@@ -104,8 +104,11 @@ def read_chaff(path: Path, exercise: Exercise, references: Mapping[str, bytes], 
     )
     if not hint or not category:
         raise MaterialError(f"{path}: a chaff needs a docstring, which is its hint, and a CATEGORY")
-    files = {**references, f"{exercise.file}.py": source, **given}
-    return Chaff(path.stem, hint, category, package(exercise, files, f"_chaff_{exercise.file}_{path.stem}"))
+    chaff = package(exercise, {**references, f"{exercise.file}.py": source, **given}, f"_chaff_{exercise.file}_{path.stem}")
+    words = {call.rpartition(".")[2].encode() for calls in chaff.forbidden.values() for call in calls}
+    if not any(word in source for word in words):  # it hides nothing from us, and to be watched takes time
+        chaff = msgspec.structs.replace(chaff, forbidden={})
+    return Chaff(path.stem, hint, category, chaff)
 
 
 def package(exercise: Exercise, files: dict[str, bytes], name: str = "exercises") -> Package:
@@ -133,7 +136,7 @@ def timed_tests(materials: Materials, device: str, off: Mapping[str, str]) -> di
             names=one.names,
             slow=on.slow,
             hint=chaff.hint,
-            package=chaff.package,
+            package=package(exercise, chaff.package.files, chaff.package.name),  # watched as closely as the learner's
             points=one.points,
             size=on.size,
             gap=on.gap,

@@ -41,7 +41,7 @@ class Peak(int):
 
 
 class PeakMemory:
-    """The `peak_memory` fixture: each measurement in a worker that did nothing else before."""
+    """The `peak_memory` fixture: each measurement in a worker that never held much more memory before."""
 
     def __init__(self, process: LearnerProcess | None) -> None:
         """`process` holds the code; None where it shares the grader's process, and nothing can be measured."""
@@ -55,8 +55,10 @@ class PeakMemory:
         if self._used and self._process is not None:
             ours = (*arguments, *keywords.values())
             if isinstance(function, RemoteModule) or function.is_held or any(isinstance(one, RemoteObject) for one in ours):
-                raise AuthoringError("a second measurement has a worker of its own: no object of the first one can be part of it")
-            self._process.renew(even_alive=True)
+                raise AuthoringError(
+                    "a second measurement may have a worker of its own: no object of the first one can be part of it"
+                )
+            self._process.renew(even_alive=self._process.has_peaked())
         self._used = True
         self.asked = function, arguments, keywords
         session = function._session

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import io
 import math
 import time
 import traceback
@@ -17,40 +14,26 @@ import msgspec
 import pytest
 
 from grader.sandbox.client import Limits, Package, Sandbox, SandboxError, WorkerGone
-from grader.sandbox.remote import ForbiddenCall, LearnerError, Observation, Remote, Session
+from grader.sandbox.remote import ForbiddenCall, LearnerError, Remote, Session
 
-from . import by_hand, resident
+from . import resident
 from .arms import Contest
-from .checks import Mistake, NotAssessed, without_words
+from .by_hand import ByHandRule
+from .by_hand_check import ByHandCheck
+from .checks import Mistake, NotAssessed
 from .costs import costs_of, memory_note, speed_note
-from .diagnosis import (
-    BY_HAND,
-    PEAK,
-    SECONDS,
-    WORKER_TRIES,
-    Chaff,
-    Listener,
-    Search,
-    forget_objects,
-    fresh_local,
-    is_like,
-    local,
-    replay,
-    same_observation,
-    settle,
-)
+from .diagnosis import SECONDS, Chaff, Listener, forget_objects, local
 from .inputs import AuthoringError, InputSource, describe
 from .judge import Judge, Timed, TooSlow
 from .memory import PeakMemory
 from .process import LearnerProcess, OwnProcess
-from .recordings import Player, Recording, answered, forget_all, recorded, remember_only, tape
+from .recordings import Player, forget_all, remember_only, tape
+from .replays import Case, Replays
 from .sentences import MAX_MESSAGE, fit, forbidden_sentence, is_stub, learner_error
 from .verdict import Timing
 
 CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed", "memory")
-NOT_REPLAYED = ("speed",)
 LIKE_THE_ANCHOR = 0.4  # how far from it, on the scale from reference to slow anchor, code still looks like the same mistake
-MAX_NESTING = 100  # of a learner's source, from the module down to a name
 
 
 def points(value: float, category: str) -> pytest.MarkDecorator:
@@ -71,7 +54,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     public: Path  # folder of the public ones
     reference: Package | None = None  # absent in a learner's kit
     chaffs: list[Chaff] = []
-    rules: list[by_hand.ByHandRule] = []
+    rules: list[ByHandRule] = []
     training: tuple[int, float] | None = None  # steps, and the loss to fall under
     limits: Limits = Limits()
     exercise_seconds: float = 120.0
@@ -125,9 +108,11 @@ class Plugin:
     def __init__(self) -> None:
         forget_all()  # the suite's tests may have been others before
 
-    def begin(self, suite: Suite, sandbox: Sandbox | None, watcher: Watcher | None = None) -> None:
-        """A new run: nothing of an earlier one is left."""
-        self.suite, self.sandbox, self._watcher = suite, sandbox, watcher
+    def begin(
+        self, suite: Suite, sandbox: Sandbox | None, watcher: Watcher | None = None, enough: Callable[[], bool] | None = None
+    ) -> None:
+        """A new run: nothing of an earlier one is left. With `enough` it is a rehearsal."""
+        self.suite, self.sandbox, self._watcher, self._enough = suite, sandbox, watcher, enough
         self._deadline = math.inf
         if suite.debug_paths is not None:
             self.process: LearnerProcess = OwnProcess(suite.learner, suite.debug_paths)
@@ -138,7 +123,7 @@ class Plugin:
         self.session = Session(lambda: self.listener)
         self.run = SuiteRun()
         self._records: dict[str, TestRecord] = {}
-        self._search = Search(suite.chaffs, seconds=suite.diagnosis_seconds)
+        self._replays = Replays(suite, sandbox, self._reference)
         remember_only(suite.seed, suite.learner.main) if suite.remember else forget_all()
         self._imported = False
         self._hangs = 0
@@ -181,14 +166,16 @@ class Plugin:
             self._records[item.nodeid] = record
             self.run.tests.append(record)
             kept.append(item)
+        self._unproven = {item.nodeid for item in kept if "by_hand" in getattr(item, "fixturenames", ())}
         self._check_timed(kept)
         # A test that wants a fresh process, or one that never held much memory, comes early: then most cost no process of their own.
-        rank = {"fresh_learner": 0, "peak_memory": 1}
+        # What the by-hand tests find out comes early, too: see `_relax`.
+        rank = {"fresh_learner": 0, "by_hand": 1, "peak_memory": 2}
         return sorted(
             kept,
             key=lambda item: (
                 self._records[item.nodeid].id not in self.suite.first,
-                min((rank.get(name, 2) for name in getattr(item, "fixturenames", ())), default=2),
+                min((rank.get(name, 3) for name in getattr(item, "fixturenames", ())), default=3),
             ),
         )
 
@@ -212,6 +199,10 @@ class Plugin:
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         """Call the test and judge what it raises here: pytest never gets to format an exception, which costs more than a test."""
         record = self._records[pyfuncitem.nodeid]
+        case = Case(pyfuncitem, record.id, record.category)
+        if self._enough is not None:
+            self._replays.rehearse(case, self._enough)
+            return True
         if not self._imported and self.run.blocked_by is None:
             self._import()
         record.message = self._blocked()
@@ -219,15 +210,23 @@ class Plugin:
             try:
                 pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
                 record.outcome = "passed"
+                self._relax(pyfuncitem)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                self._judge(pyfuncitem, record, error)
+                self._judge(case, record, error)
         self._note_timing(pyfuncitem, record)
         record.message = fit(record.message)
         if self._watcher is not None:
-            self._watcher(record, settle(self._search.found).get(pyfuncitem.nodeid))
+            self._watcher(record, self._replays.named().get(pyfuncitem.nodeid))
         return True
+
+    def _relax(self, passed: pytest.Function) -> None:
+        """Once all by-hand tests have passed, under the spy and with a clean source, there is no need to watch every other call."""
+        if passed.nodeid in self._unproven:
+            self._unproven.remove(passed.nodeid)
+            if not self._unproven:
+                self.process.relax()
 
     def _note_timing(self, item: pytest.Function, record: TestRecord) -> None:
         """Keep the figures; code that takes what the slow anchor takes most likely does what that does."""
@@ -273,8 +272,9 @@ class Plugin:
         if report.failed:
             self.run.problems.append(f"{report.nodeid} in {report.when}: {report.longreprtext}"[-2000:])
 
-    def _judge(self, item: pytest.Function, record: TestRecord, error: BaseException) -> None:
+    def _judge(self, case: Case, record: TestRecord, error: BaseException) -> None:
         """Turn what a test raised into an outcome and a learner's sentence."""
+        item = case.item
         record.outcome = "failed"
         explain = True
         if isinstance(error, Mistake):
@@ -296,7 +296,7 @@ class Plugin:
             return
         elif _is_bare_assert(error, item.path):  # it fails the test, whose sentence says why
             pass
-        elif not isinstance(error, SandboxError) and self._stumbled_over_answers(item, record):
+        elif not isinstance(error, SandboxError) and self._stumbled_over_answers(case):
             last = self.session.trace[-1]
             record.message = f"the test could not go on with an answer of `{last.what}`: {describe(last.value)}"
         else:
@@ -305,8 +305,8 @@ class Plugin:
             made = ", ".join(InputSource.current.recorded) if InputSource.current else ""
             record.detail = fit("".join(traceback.format_exception(error))[-MAX_MESSAGE:] + f"\ninputs: {made or 'none'}")
             return
-        if explain and record.category not in NOT_REPLAYED and "training" not in item.fixturenames:  # it takes too long
-            self._diagnose(item, record)
+        if explain and case.can_be_replayed:
+            self._replays.explain(case, list(self.session.trace), self.listener.last)
 
     def _costs(self, item: pytest.Function, record: TestRecord) -> str:
         """What the code did that took too much time or memory, as a second sentence."""
@@ -319,107 +319,21 @@ class Plugin:
             note = memory_note(costs_of(*peak.asked))
         return f"; {note}" if note else ""
 
-    def _stumbled_over_answers(self, item: pytest.Function, record: TestRecord) -> bool:
+    def _stumbled_over_answers(self, case: Case) -> bool:
         """Whether a test that broke down holds for the reference: then it was an answer of another kind that broke it, and not
         the suite. Where there is no reference, as in a learner's kit, any answer is blamed."""
         if not self.session.trace or self.suite.reference is None:
             return bool(self.session.trace)
-        right = Chaff(name="", hint="", category="", package=self.suite.reference)
-        measured = "peak_memory" in item.fixturenames
-        # A fresh one: not the one that answers as reference.
-        with self._stand_in(right, measured=measured, fresh=True) as (transport, process):
-            try:
-                item.obj(**self._arguments(item, record, right, Session(transport), process))
-            except Exception:
-                return False
-        return True
+        return self._replays.holds_for_reference(case)
 
-    # --- diagnosis ---
-
-    def _diagnose(self, item: pytest.Function, record: TestRecord) -> None:
-        """Look for chaffs that give the learner's answers. The last question, whose answer was wrong, rules out most of them."""
-        trace, question = list(self.session.trace), self.listener.last
-        asked = next((one.what for one in reversed(trace) if one.what not in (PEAK, BY_HAND)), "")
-        wanted = next((one for one in reversed(trace) if one.what == asked), None)
-        measured, fresh = any(one.what == PEAK for one in trace), _wants_fresh(item)
-        quick = not (measured or fresh or question is None or wanted is None)
-        digest = question.digest(asked) if quick else b""
-
-        def matches(chaff: Chaff) -> bool:
-            package = chaff.package
-            if quick and not same_observation(answered(package, digest, lambda: question.answer_of(package, asked)), wanted):
-                return False
-            if self.suite.remember and not measured:
-                known = recorded(package, item.nodeid, lambda: self._record(item, record, chaff, fresh=fresh))
-                return is_like(known, trace)
-            with self._stand_in(chaff, measured=measured, fresh=fresh) as (transport, process):
-                return self._run_again(item, record, chaff, trace, Session(transport), process)
-
-        chaffs = [
-            chaff for chaff in self.suite.chaffs if chaff.category != "speed" and (not measured or chaff.category == "memory")
-        ]
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # some chaffs print
-            with without_words():
-                self._search.explain(item.nodeid, chaffs, matches, cost=WORKER_TRIES if measured else 1)
-
-    @contextlib.contextmanager
-    def _stand_in(self, chaff: Chaff, *, measured: bool, fresh: bool) -> Iterator[tuple[Callable, LearnerProcess | None]]:
-        """What takes the learner's place in a replay: this process; a fresh copy in it; or a worker, for memory."""
-        if measured:
-            assert self.sandbox is not None
-            process = LearnerProcess(self.sandbox, chaff.package, self.suite.limits)
-            try:
-                yield process.transport, process
-            finally:
-                process.close()
-        elif fresh:
-            with fresh_local(chaff.package) as executor:
-                yield lambda: executor, None
-        else:
-            yield lambda: local(chaff.package), None
-
-    def _record(self, item: pytest.Function, record: TestRecord, chaff: Chaff, *, fresh: bool) -> Recording:
-        """What a chaff answers in this test, and whether it fails."""
-        with self._stand_in(chaff, measured=False, fresh=fresh) as (transport, process):
-            session = Session(transport)
-            try:
-                item.obj(**self._arguments(item, record, chaff, session, process))
-            except Exception:
-                return Recording(session.trace, failed=True)
-            return Recording([], failed=False)
-
-    def _run_again(
-        self,
-        item: pytest.Function,
-        record: TestRecord,
-        chaff: Chaff,
-        trace: list[Observation],
-        session: Session,
-        process: LearnerProcess | None,
-    ) -> bool:
-        """The test once more, on the same inputs, with a chaff in the learner's place: whether it fails in the same way."""
-        arguments = self._arguments(item, record, chaff, session, process)
-        return replay(session, trace, lambda: item.obj(**arguments))
-
-    def _arguments(
-        self, item: pytest.Function, record: TestRecord, chaff: Chaff, session: Session, process: LearnerProcess | None
-    ) -> dict[str, Any]:
-        """What a test is called with when a chaff is in the learner's place; its inputs start anew."""
-        InputSource.current = InputSource(self.suite.seed, record.id)
-        ours = {
-            "learner": Remote(session),
-            "fresh_learner": Remote(session),
-            "reference": self._reference(item) if self.suite.reference else None,
-            "peak_memory": PeakMemory(process),
-            "judge": Judge(self.suite.timed.get(_name(item)), lambda: self._reference(item)),
-            "by_hand": ByHandCheck(chaff.package, self.suite.rules, session),
-        }
-        return {name: ours.get(name, item.funcargs[name]) for name in item._fixtureinfo.argnames}
+    def is_over(self) -> bool:
+        """Whether the tests that are left need not run."""
+        return self._enough is not None and self._enough()
 
     def finish(self) -> None:
         """The run is over: settle on names for the mistakes, and let go of everything."""
         hints = {chaff.name: chaff.hint for chaff in self.suite.chaffs}
-        for nodeid, name in settle(self._search.found).items():
+        for nodeid, name in self._replays.named().items():
             record = self._records[nodeid]
             record.diagnosis, record.hint = name, hints.get(name) if name else None
         self.process.close()
@@ -506,40 +420,6 @@ class Plugin:
         )
 
 
-class ByHandCheck:
-    """The `by_hand` fixture."""
-
-    def __init__(self, package: Package, rules: list[by_hand.ByHandRule], session: Session) -> None:
-        self._package, self._rules, self._session = package, rules, session
-
-    def assert_clean(self) -> None:
-        """No forbidden name, and nothing that would hide one, in the learner's file."""
-        file = f"{self._package.main}.py"
-        if _is_too_deep(self._package.files[file]):
-            raise Mistake(f"{file} is nested too deeply to be read; write it plainly")
-        for rule in self._rules:
-            for finding in by_hand.scan(self._package.files[file], rule):
-                self._session.observe(Observation(BY_HAND, value=finding.sentence))
-                raise Mistake(f"line {finding.line} of {file} {finding.sentence}")
-
-
-def _wants_fresh(item: pytest.Item) -> bool:
-    return "fresh_learner" in getattr(item, "fixturenames", ())
-
-
-def _is_too_deep(source: bytes) -> bool:
-    """Whether a file is nested as nobody writes it: to read it takes for ever, or fails where the interpreter does not."""
-    try:
-        level: list[ast.AST] = [ast.parse(source)]
-    except (RecursionError, MemoryError):
-        return True
-    except (SyntaxError, ValueError):
-        return False
-    for _ in range(MAX_NESTING):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return bool(level)
-
-
 def _is_bare_assert(error: BaseException, path: Path) -> bool:
     """Whether an `assert` statement of the test file itself failed."""
     frame = error.__traceback__
@@ -558,6 +438,12 @@ def _function(item: pytest.Item) -> str:
     return item.nodeid.removesuffix(item.name) + _name(item)
 
 
+def rehearse_suite(suite: Suite, sandbox: Sandbox, enough: Callable[[], bool]) -> None:
+    """Have the chaffs of a suite that remembers answer its tests, until it is enough, so that a mistake is named at once later.
+    Runs no learner code."""
+    resident.run(Plugin, suite, sandbox, enough=enough)
+
+
 def run_suite(suite: Suite, sandbox: Sandbox | None, watcher: Watcher | None = None, *, collect_only: bool = False) -> SuiteRun:
     """Run public and hidden tests of one exercise on one learner's package. Faults of the suite are in `problems`.
 
@@ -567,4 +453,4 @@ def run_suite(suite: Suite, sandbox: Sandbox | None, watcher: Watcher | None = N
     return resident.run(Plugin, suite, sandbox, watcher, collect_only=collect_only)
 
 
-__all__ = ["Plugin", "SandboxError", "Suite", "SuiteRun", "points", "run_suite"]
+__all__ = ["Plugin", "SandboxError", "Suite", "SuiteRun", "points", "rehearse_suite", "run_suite"]

@@ -126,6 +126,17 @@ def tape(package: Package, test: str) -> Tape:
     return _memory.tapes.setdefault((package.name, test), Tape())
 
 
+def recording(package: Package, test: str) -> Recording | None:
+    """The recording of one test on one chaff, if there is one."""
+    _memory.check(package)
+    return _memory.recordings.get((package.name, test))
+
+
+def has_room() -> bool:
+    """Whether more of what chaffs answer would be kept."""
+    return _memory.held <= MAX_HELD
+
+
 def recorded(package: Package, test: str, record: Callable[[], Recording]) -> Recording:
     """The recording of one test on one chaff, made when it is first wanted."""
     return _kept(_memory.recordings, package, test, record, lambda recording: sum(map(_weight, recording.trace)))
@@ -141,7 +152,7 @@ def _kept(known: dict, package: Package, what: Any, make: Callable[[], Any], wei
     if (found := known.get((package.name, what))) is not None:
         return found
     made = make()
-    if _memory.held <= MAX_HELD:
+    if has_room():
         _memory.held += weigh(made)
         known[package.name, what] = made
     return made

@@ -70,6 +70,9 @@ class Resident:
         if collect_only:
             return
         for item, following in zip(items, [*items[1:], None], strict=True):
+            if self.plugin.is_over():
+                self.session._setupstate.teardown_exact(None)
+                break
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
     def close(self) -> None:
@@ -90,15 +93,17 @@ def run(
     make: Callable[[], Plugin],
     suite: Suite,
     sandbox: Sandbox | None,
-    watcher: Watcher | None,
+    watcher: Watcher | None = None,
     *,
     collect_only: bool = False,
+    enough: Callable[[], bool] | None = None,
 ) -> SuiteRun:
-    """One run of a suite, which is collected if it is not here yet; with `collect_only` its tests are selected and not run."""
+    """One run of a suite, which is collected if it is not here yet; with `collect_only` its tests are selected and not run, with
+    `enough` they are rehearsed."""
     key = _key(suite)
     resident = _residents.pop(key, None)
     plugin = make() if resident is None else resident.plugin
-    plugin.begin(suite, sandbox, watcher)
+    plugin.begin(suite, sandbox, watcher, enough)
     logging.disable(logging.CRITICAL)
     whole = False
     try:

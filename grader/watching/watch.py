@@ -11,7 +11,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -108,6 +108,7 @@ class Watch:
             else:
                 self._verdict(self._exercise, since)
             while not self._interrupts.ended:
+                self._rehearse(lambda: saves.wait(0))
                 saves.wait()
                 if since := self._chosen(saves.take()):
                     self._verdict(self._exercise, since)
@@ -136,7 +137,7 @@ class Watch:
                 test.id for test in result.tests if test.outcome in ("failed", "blocked", "error")
             )
             if result.status == "graded" and not self._failed[exercise.file]:
-                self._seeds.pop(exercise.file, None)
+                self._seeds[exercise.file] = drawn(None)
             below = unfinished_below(self.course, exercise)
             is_timed_next = not self._failed[exercise.file] and any(test.message == LATER for test in result.tests)
             self.screen.show_result(self.course, exercise, result, below, since, is_timed_next=is_timed_next)
@@ -154,6 +155,12 @@ class Watch:
                 remember(self.course, [timed])
         with contextlib.suppress(SandboxError, MaterialError):  # said where it is needed
             self.grader.sandbox.prepare(self.grader.materials(exercise).limits)
+
+    def _rehearse(self, enough: Callable[[], bool]) -> None:
+        """While nothing is saved, see how chaffs answer, so that the next mistake is named at once."""
+        if self._exercise is not None and (seed := self._seeds.get(self._exercise.file)) is not None:
+            with contextlib.suppress(MaterialError):  # said where it is needed
+                self.grader.rehearse(self._exercise, self._submission.file, seed, enough)
 
     def _check(self, exercise: Exercise, since: float | None) -> Result:
         first = self._failed.get(exercise.file, frozenset())

@@ -14,7 +14,9 @@ from grader.grading.grade import Grader
 from grader.grading.materials import MaterialError, grader_hash, read_materials
 from grader.grading.result import Result
 from grader.sandbox.client import SandboxError
+from grader.sandbox.remote import Local
 from grader.submission import Problem, SourceFile
+from grader.suite.resident import Resident
 from tests.grader.small_course import BASE, DOUBLE, QUADRUPLE, TOP, TRIPLE, write_course
 
 MISSING = Problem(kind="missing", message="there is no such file")
@@ -60,6 +62,43 @@ def outcomes(result: Result) -> dict[str, str]:
 
 
 # --- one result ---
+
+
+def test_after_a_rehearsal_a_mistake_is_named_and_no_chaff_asked(desk, monkeypatch):
+    desk.options["remember"] = True
+    desk.files[BASE] = "print('learner code runs')\n" + TRIPLE
+    grader = desk.grader()
+    exercise = grader.course.exercise(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.sandbox, "worker", lambda *_: pytest.fail("a rehearsal runs learner code"))
+        grader.rehearse(exercise, desk.file, 5, lambda: False)
+    monkeypatch.setattr(Local, "request", lambda *_: pytest.fail("a chaff is asked, or the reference"))
+    result = grader.grade(exercise, desk.file, seed=5)
+    assert outcomes(result) == {"test_example": "failed", "test_values": "failed", "test_scalar": "passed"}
+    assert [test.diagnosis for test in result.tests] == ["triple", "triple", None]
+
+
+def test_a_rehearsal_ends_when_it_is_enough_and_the_next_run_is_whole(desk, monkeypatch):
+    desk.options["remember"] = True
+    grader = desk.grader()
+    exercise = grader.course.exercise(1)
+    assert grader.grade(exercise, desk.file, seed=5).points == 4
+    collected: list[object] = []
+    monkeypatch.setattr(Resident, "__init__", lambda resident, *_: collected.append(resident))
+    for last in range(6):
+        looks = iter([False] * last)
+        grader.rehearse(exercise, desk.file, 6, lambda looks=looks: next(looks, True))
+        assert grader.grade(exercise, desk.file, seed=6).points == 4
+    assert collected == []
+
+
+def test_without_chaffs_or_without_a_file_there_is_nothing_to_rehearse(desk, monkeypatch):
+    desk.options["remember"] = True
+    grader = desk.grader()
+    monkeypatch.setattr(grade_module, "rehearse_suite", lambda *_: pytest.fail("something is rehearsed"))
+    grader.rehearse(grader.course.exercise(2), desk.file, 5, lambda: False)
+    desk.files[BASE] = MISSING
+    grader.rehearse(grader.course.exercise(1), desk.file, 5, lambda: False)
 
 
 def test_a_right_submission_gets_all_points(desk):

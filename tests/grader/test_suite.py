@@ -763,7 +763,7 @@ def test_memory_is_measured_and_mistakes_with_it_are_named(run):
 
 
 def test_a_second_measurement_knows_nothing_of_the_first(run):
-    """It has a worker of its own, where the same call takes the same; so no object of the first worker can be part of it."""
+    """The same call takes the same; no object of the first one can be part of it, since it may have a worker of its own."""
     again = "    twice = peak_memory(learner.double, x)\n    assert abs(twice - grown) < 1 << 18\n    twice.result.fetch()\n"
     assert only(run(MEMORY + again)).outcome == "passed"
     hoards = "kept = []\ndef double(x):\n    kept.append(2 * x)\n    return kept[-1]\n"

@@ -103,7 +103,7 @@ def test_every_number(lesson):
     lesson.given("read hint 3")
     for category, value in graded("01").items():
         lesson.says(f"| {category.replace('_', ' ')} | {value:g} |", value)
-    lesson.given("6 MiB of documents are read without memory growing by more than 1 MiB")
+    lesson.given("4 MiB of documents are read without memory growing by more than 1 MiB")
     lesson.given("counts that reach 0")
     lesson.given("python -m grader look 01")
     for fact in ("(1994)", "(2016)", "(2019)", "GPT-2", "UTF-8"):
