@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox.client import Limits, Package
+from grader.sandbox.client import Limits, Package, Worker
 from grader.suite import diagnosis, plugin
 from grader.suite.by_hand import ByHandRule
 from grader.suite.diagnosis import Chaff, Search, settle
@@ -779,8 +779,6 @@ def test_the_largest_tensor_is_told(run):
 
 
 def test_memory_of_a_process_that_is_gone_is_no_good_mark(run, monkeypatch):
-    from grader.sandbox.client import Worker
-
     source = """
     import os, threading, time
     def double(x):
@@ -828,6 +826,45 @@ def test_a_finding_in_the_source_fails_the_by_hand_test_with_its_line(run):
     record = only(run(BY_HAND, unused, calls=[SOFTMAX], chaffs=chaffs, category="by_hand"))
     assert record.message == f"line 6 of ex01_double.py uses `{SOFTMAX}`, which this exercise asks you to write by hand"
     assert (record.outcome, record.diagnosis) == ("failed", "has it")
+
+
+BEFORE = '''
+@points(1, "numerics")
+@pytest.mark.parametrize("n", [2, 3])
+def test_numbers(learner, n):
+    """Numbers."""
+    x = randn(n, 4)
+    assert_close(learner.double(x), x.softmax(-1))
+'''
+HIDING = """
+import inspect
+import torch
+found = [one for name, one in inspect.getmembers(torch.nn.functional) if name[:4] == "soft" and name[4:] == "max"]
+def double(x):
+    return found[0](x, -1)
+"""
+
+
+def test_whoever_is_seen_in_the_by_hand_test_is_watched_in_every_other(run):
+    assert [record.outcome for record in run(BEFORE + BY_HAND, HIDING, calls=[SOFTMAX]).tests] == ["failed"] * 3
+    plain = BEFORE.replace(", n):", ", n, by_hand):") + BY_HAND.replace("learner.double(x)", "x.softmax(-1)")
+    result = run(plain, HIDING, calls=[SOFTMAX])  # one of three by-hand tests sees nothing
+    assert [record.outcome for record in result.tests] == ["failed", "failed", "passed"]
+
+
+def test_the_spy_rests_after_the_by_hand_tests_have_passed_in_later_processes_too(run, monkeypatch):
+    asked: list[str] = []
+    request = Worker.request
+    monkeypatch.setattr(
+        Worker, "request", lambda worker, one, *more: (asked.append(one.operation), request(worker, one, *more))[1]
+    )
+    dies = HONEST.replace("    e =", "    if len(x) == 2 and x.shape[1] == 4:\n        import os; os._exit(1)\n    e =")
+    result = run(BEFORE + BY_HAND, dies, calls=[SOFTMAX])
+    assert [record.outcome for record in result.tests] == ["failed", "passed", "passed"]
+    assert asked == ["import", "call", "relax", "call", "relax", "call"]
+    asked.clear()
+    assert outcomes(run(BEFORE, HONEST, calls=[SOFTMAX])) == ["passed"] * 2
+    assert "relax" not in asked  # nothing was proven
 
 
 # --- for debuggers ---
