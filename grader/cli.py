@@ -142,10 +142,10 @@ def _grader(isolation: str, *, remember: bool = False) -> Iterator[Grader]:
     except ImportError as error:
         raise Stop(f"torch cannot be imported: {error}. `make setup` installs what the course needs") from None
     from grader.sandbox.client import Sandbox
-    from grader.sandbox.environment import keep_freed_memory
+    from grader.sandbox.environment import trade_memory_for_time
 
     with Sandbox(isolation, start="fork") as sandbox:
-        keep_freed_memory()
+        trade_memory_for_time()
         from grader.grading.grade import Grader
 
         yield Grader(course, sandbox, remember=remember)

@@ -229,25 +229,36 @@ class Grader:
 
         Without `known` nothing is carried forward."""
         carries = self._carry_forward and known is not None and bool(materials.references)
-        # Where something underneath is known to be wrong, this run most likely does not count, and nobody reads what it explains.
+        # Where something underneath is known to be wrong, this run most likely does not count: it need not be whole, or explained.
         doubtful = (
             carries and explain and any(one.file in known and _is_short(known[one.file]) for one in materials.prerequisites)
         )
-        run = self._run(materials, found, options, explain=explain and not doubtful)
+        run = self._run(materials, found, options, explain=explain and not doubtful, until_failure=doubtful)
         if all(map(_is_full, run.tests)) or _faults(run, materials.exercise, materials, options.only):
             return run, _results(run.tests), "own"
+        again = None
         if carries and (doubtful or self._prerequisite_failed(materials, files, known)):
             again = self._on_references(materials, found, options, explain=explain)
-            if again is not None and _points(again) > _points(_results(run.tests)):
-                return run, again, "reference"
-        if doubtful:
+        if doubtful and not (again is not None and all(test.points == test.max_points for test in again)):
             run = self._run(materials, found, options, explain=True)
+        if again is not None and _points(again) > _points(_results(run.tests)):
+            return run, again, "reference"
         return run, _results(run.tests), "own"
 
-    def _run(self, materials: Materials, files: dict[str, bytes], options: _Options, *, explain: bool) -> SuiteRun:
+    def _run(
+        self, materials: Materials, files: dict[str, bytes], options: _Options, *, explain: bool, until_failure: bool = False
+    ) -> SuiteRun:
         suite = self._suite(materials, files, options.seed, options.only, options.untimed)
         suite = msgspec.structs.replace(suite, first=options.first, chaffs=suite.chaffs if explain else [])
-        return run_suite(suite, self.sandbox, options.watcher)
+        has_failed = False
+
+        def watcher(record: TestRecord, diagnosis: str | None) -> None:
+            nonlocal has_failed
+            has_failed = has_failed or not _is_full(record)
+            if options.watcher is not None:
+                options.watcher(record, diagnosis)
+
+        return run_suite(suite, self.sandbox, watcher, enough=lambda: until_failure and has_failed)
 
     def _prerequisite_failed(self, materials: Materials, files: Files, known: Mapping[str, Result]) -> bool:
         """Whether something underneath is wrong; what is not known yet is found out."""

@@ -17,7 +17,7 @@ import torch  # noqa: F401 - before the fork: the zygote inherits it
 
 from grader.sandbox import jail
 from grader.sandbox.client import Sandbox
-from grader.sandbox.environment import keep_freed_memory
+from grader.sandbox.environment import trade_memory_for_time
 
 MAX_TRIES = 2  # of one task whose zygote is killed from outside, out of memory perhaps
 
@@ -45,7 +45,7 @@ def serve(connection: Connection) -> None:
     """Grade every task that arrives until None does."""
     job: Job = connection.recv()
     with Sandbox(job.isolation, start="fork") as sandbox:
-        keep_freed_memory()
+        trade_memory_for_time()
         from .protocol import Ready, Refused
 
         try:

@@ -109,10 +109,17 @@ class Plugin:
         forget_all()  # the suite's tests may have been others before
 
     def begin(
-        self, suite: Suite, sandbox: Sandbox | None, watcher: Watcher | None = None, enough: Callable[[], bool] | None = None
+        self,
+        suite: Suite,
+        sandbox: Sandbox | None,
+        watcher: Watcher | None = None,
+        enough: Callable[[], bool] = lambda: False,
+        *,
+        rehearse: bool = False,
     ) -> None:
-        """A new run: nothing of an earlier one is left. With `enough` it is a rehearsal."""
-        self.suite, self.sandbox, self._watcher, self._enough = suite, sandbox, watcher, enough
+        """A new run: nothing of an earlier one is left."""
+        self.suite, self.sandbox, self._watcher = suite, sandbox, watcher
+        self.is_enough, self._rehearses = enough, rehearse
         self._deadline = math.inf
         if suite.debug_paths is not None:
             self.process: LearnerProcess = OwnProcess(suite.learner, suite.debug_paths)
@@ -200,8 +207,8 @@ class Plugin:
         """Call the test and judge what it raises here: pytest never gets to format an exception, which costs more than a test."""
         record = self._records[pyfuncitem.nodeid]
         case = Case(pyfuncitem, record.id, record.category)
-        if self._enough is not None:
-            self._replays.rehearse(case, self._enough)
+        if self._rehearses:
+            self._replays.rehearse(case, self.is_enough)
             return True
         if not self._imported and self.run.blocked_by is None:
             self._import()
@@ -326,10 +333,6 @@ class Plugin:
             return bool(self.session.trace)
         return self._replays.holds_for_reference(case)
 
-    def is_over(self) -> bool:
-        """Whether the tests that are left need not run."""
-        return self._enough is not None and self._enough()
-
     def finish(self) -> None:
         """The run is over: settle on names for the mistakes, and let go of everything."""
         hints = {chaff.name: chaff.hint for chaff in self.suite.chaffs}
@@ -441,16 +444,23 @@ def _function(item: pytest.Item) -> str:
 def rehearse_suite(suite: Suite, sandbox: Sandbox, enough: Callable[[], bool]) -> None:
     """Have the chaffs of a suite that remembers answer its tests, until it is enough, so that a mistake is named at once later.
     Runs no learner code."""
-    resident.run(Plugin, suite, sandbox, enough=enough)
+    resident.run(Plugin, suite, sandbox, enough=enough, rehearse=True)
 
 
-def run_suite(suite: Suite, sandbox: Sandbox | None, watcher: Watcher | None = None, *, collect_only: bool = False) -> SuiteRun:
+def run_suite(
+    suite: Suite,
+    sandbox: Sandbox | None,
+    watcher: Watcher | None = None,
+    *,
+    enough: Callable[[], bool] = lambda: False,
+    collect_only: bool = False,
+) -> SuiteRun:
     """Run public and hidden tests of one exercise on one learner's package. Faults of the suite are in `problems`.
 
     `watcher` is told of each test as soon as it has run. After a KeyboardInterrupt, which is passed on, the next run is as good.
-    With `collect_only` nothing runs: the tests are listed, with their points.
+    Tests that are left when it is `enough` stay "blocked". With `collect_only` nothing runs: the tests are listed, with their points.
     """
-    return resident.run(Plugin, suite, sandbox, watcher, collect_only=collect_only)
+    return resident.run(Plugin, suite, sandbox, watcher, enough=enough, collect_only=collect_only)
 
 
 __all__ = ["Plugin", "SandboxError", "Suite", "SuiteRun", "points", "rehearse_suite", "run_suite"]

@@ -70,7 +70,7 @@ class Resident:
         if collect_only:
             return
         for item, following in zip(items, [*items[1:], None], strict=True):
-            if self.plugin.is_over():
+            if self.plugin.is_enough():
                 self.session._setupstate.teardown_exact(None)
                 break
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -95,15 +95,16 @@ def run(
     sandbox: Sandbox | None,
     watcher: Watcher | None = None,
     *,
+    enough: Callable[[], bool] = lambda: False,
+    rehearse: bool = False,
     collect_only: bool = False,
-    enough: Callable[[], bool] | None = None,
 ) -> SuiteRun:
-    """One run of a suite, which is collected if it is not here yet; with `collect_only` its tests are selected and not run, with
-    `enough` they are rehearsed."""
+    """One run, or rehearsal, of a suite, which is collected if it is not here yet; with `collect_only` its tests are selected and
+    not run."""
     key = _key(suite)
     resident = _residents.pop(key, None)
     plugin = make() if resident is None else resident.plugin
-    plugin.begin(suite, sandbox, watcher, enough)
+    plugin.begin(suite, sandbox, watcher, enough, rehearse=rehearse)
     logging.disable(logging.CRITICAL)
     whole = False
     try:

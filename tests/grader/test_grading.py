@@ -284,9 +284,9 @@ def test_known_results_of_prerequisites_are_believed(desk, monkeypatch):
     lost = msgspec.structs.replace(right, status="error", points=None)
     calls, real = [], grade_module.run_suite
 
-    def run_suite(suite, sandbox, *watcher):
+    def run_suite(suite, *more, **named):
         calls.append(suite.learner.main)
-        return real(suite, sandbox, *watcher)
+        return real(suite, *more, **named)
 
     monkeypatch.setattr(grade_module, "run_suite", run_suite)
     # Where the base is wrong: on the own one, on the reference, and once more to explain what is no fault of the base.
@@ -306,7 +306,9 @@ def test_mistakes_are_looked_for_only_in_the_run_that_counts(desk, monkeypatch):
     )
     explained, real = [], grade_module.run_suite
     monkeypatch.setattr(
-        grade_module, "run_suite", lambda suite, *more: explained.append(bool(suite.chaffs)) or real(suite, *more)
+        grade_module,
+        "run_suite",
+        lambda suite, *more, **named: explained.append(bool(suite.chaffs)) or real(suite, *more, **named),
     )
     once = QUADRUPLE.replace("double(double(x))", "double(x)")
     for base, top, runs, which in (
@@ -324,6 +326,14 @@ def test_mistakes_are_looked_for_only_in_the_run_that_counts(desk, monkeypatch):
     assert explained == [False, False]
 
 
+def test_a_run_that_cannot_count_ends_at_its_first_failure(desk):
+    desk.files[BASE] = WRONG_BASE
+    wrong, told = desk.grade(1), []
+    result = desk.grade(2, known={BASE: wrong}, watcher=lambda record, _: told.append(f"{record.id[8:]} {record.outcome}"))
+    assert (result.points, result.prerequisites) == (6, "reference")
+    assert told == ["test_values failed", "test_values passed", "test_scalar passed"]
+
+
 def test_carrying_forward_can_be_turned_off(desk):
     desk.options["carry_forward"] = False
     desk.files[BASE] = WRONG_BASE
@@ -334,8 +344,8 @@ def test_carrying_forward_can_be_turned_off(desk):
 def test_a_grader_that_fails_on_the_references_leaves_the_own_score(desk, monkeypatch):
     real = grade_module.run_suite
 
-    def run_suite(suite, sandbox, *watcher):
-        run = real(suite, sandbox, *watcher)
+    def run_suite(suite, *more, **named):
+        run = real(suite, *more, **named)
         on_reference = suite.learner.main == TOP and suite.learner.files[f"{BASE}.py"] == DOUBLE.encode()
         run.problems += ["the grader failed"] * on_reference
         return run
