@@ -23,6 +23,7 @@ TRIES = 450  # of chaffs on failed tests, for the diagnosis of one run: counted,
 WORKER_TRIES = 25  # what a try in a worker costs of them
 SECONDS = 2.0  # of CPU time at most, for exercises whose every call takes long
 MEMORY_TOLERANCE = 0.1  # relative difference of two measured peaks that count as equal
+MEMORY_NOISE = 1 << 19  # bytes by which two peaks of the same code may differ, however small they are
 MAX_QUESTION = 1 << 20  # bytes of a request that is remembered
 PEAK, BY_HAND = "(peak)", "(by hand)"  # observations that are no answers of the learner's code
 
@@ -221,7 +222,7 @@ def same_value(one: Any, other: Any) -> bool:
             return torch.equal(one, other)
         return all_close(one, other, TOLERANCE[one.dtype])
     if isinstance(one, MeasuredPeak) and isinstance(other, MeasuredPeak):
-        return abs(one.size - other.size) <= MEMORY_TOLERANCE * max(one.size, other.size)
+        return abs(one.size - other.size) <= max(MEMORY_TOLERANCE * max(one.size, other.size), MEMORY_NOISE)
     if isinstance(one, RemoteObject) and isinstance(other, RemoteObject):
         return one.type_name == other.type_name
     if type(one) is not type(other):

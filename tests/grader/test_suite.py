@@ -15,7 +15,7 @@ import pytest
 from grader.sandbox.client import Limits, Package, Worker
 from grader.suite import diagnosis, plugin
 from grader.suite.by_hand import ByHandRule
-from grader.suite.diagnosis import Chaff, Search, settle
+from grader.suite.diagnosis import Chaff, MeasuredPeak, Search, same_value, settle
 from grader.suite.inputs import InputSource
 from grader.suite.plugin import Suite, SuiteRun, TestRecord, run_suite
 
@@ -760,6 +760,15 @@ def test_memory_is_measured_and_mistakes_with_it_are_named(run):
     assert (record.outcome, record.diagnosis) == ("failed", "four")
     assert record.message.startswith("memory grew by 5 times")
     assert only(run(MEMORY, copies, chaffs=chaffs, category="numerics")).diagnosis is None  # only memory chaffs are measured
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"), [(40, 43, True), (40, 46, False), (3, 3.4, True), (3, 3.6, False), (0.1, 0.5, True)]
+)
+def test_peaks_are_compared_as_finely_as_they_repeat(one, other, same):
+    """MiB."""
+    first, second = (MeasuredPeak(int(size * 2**20)) for size in (one, other))
+    assert same_value(first, second) == same_value(second, first) == same
 
 
 def test_a_second_measurement_knows_nothing_of_the_first(run):
