@@ -239,7 +239,7 @@ class Grader:
         again = None
         if carries and (doubtful or self._prerequisite_failed(materials, files, known)):
             again = self._on_references(materials, found, options, explain=explain)
-        if doubtful and not (again is not None and all(test.points == test.max_points for test in again)):
+        if doubtful and not (again is not None and all(map(_is_full, again))):
             run = self._run(materials, found, options, explain=True)
         if again is not None and _points(again) > _points(_results(run.tests)):
             return run, again, "reference"
@@ -295,7 +295,7 @@ def _is_short(result: Result) -> bool:
     return result.points is None or result.points < result.max_points
 
 
-def _is_full(test: TestRecord) -> bool:
+def _is_full(test: TestRecord | TestResult) -> bool:
     return test.outcome in ("passed", "not_assessed") or test.max_points == 0
 
 

@@ -327,11 +327,17 @@ def test_mistakes_are_looked_for_only_in_the_run_that_counts(desk, monkeypatch):
 
 
 def test_a_run_that_cannot_count_ends_at_its_first_failure(desk):
+    desk.change("tests/hidden/test_ex02_top.py", "import ", "import not_assessed, ")
+    desk.change(
+        "tests/hidden/test_ex02_top.py",
+        '    """quadruple of a scalar."""\n',
+        '    """A scalar."""\n    not_assessed("Not here.")\n',
+    )
     desk.files[BASE] = WRONG_BASE
     wrong, told = desk.grade(1), []
     result = desk.grade(2, known={BASE: wrong}, watcher=lambda record, _: told.append(f"{record.id[8:]} {record.outcome}"))
-    assert (result.points, result.prerequisites) == (6, "reference")
-    assert told == ["test_values failed", "test_values passed", "test_scalar passed"]
+    assert (result.points, result.prerequisites) == (5, "reference")
+    assert told == ["test_values failed", "test_values passed", "test_scalar not_assessed"]
 
 
 def test_carrying_forward_can_be_turned_off(desk):
