@@ -222,10 +222,10 @@ class Executor:
         target.load_state_dict(arguments[0], strict=True, **keywords)
         return {**_facts(target.named_parameters()), **_facts(target.named_buffers())}
 
-    def _do_relax(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> None:
-        """Stop watching functions."""
+    def _do_watch(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> None:
+        """Watch functions from now on, or do not; forbidden classes and imports are always watched."""
         for spy in (*self._spies.values(), self._object_spy):
-            spy.relax()
+            spy.watches_functions = extra
 
     def _do_state_dict(self, request: wire.Request, arguments: tuple, keywords: dict, extra: Any) -> dict:
         return dict(self._target(request).state_dict())

@@ -43,6 +43,7 @@ class ForbiddenCallSpy:
                     self._silent[code] = dotted
                 self._functions[target] = dotted
                 self._operators[name] = dotted
+        self.watches_functions = True  # to be told of every function makes a small model half as slow again
         self._mode: _FunctionMode | None = None
         self._originals: list[tuple[type, Any]] = []
 
@@ -50,7 +51,7 @@ class ForbiddenCallSpy:
         for cls, dotted in self._classes:
             self._originals.append((cls, vars(cls).get("__init__")))
             cls.__init__ = self._recording(cls.__init__, dotted)
-        if self._functions:
+        if self._functions and self.watches_functions:
             self._mode = _FunctionMode(self)
             self._mode.__enter__()
 
@@ -63,10 +64,6 @@ class ForbiddenCallSpy:
             else:
                 cls.__init__ = original
         self._mode, self._originals = None, []
-
-    def relax(self) -> None:
-        """Watch no functions any more, only classes: to be told of every function makes a small model half as slow again."""
-        self._functions = {}
 
     def _recording(self, original: Any, dotted: str) -> Any:
         def __init__(module: Any, *arguments: Any, **keywords: Any) -> None:

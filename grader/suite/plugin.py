@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 import traceback
@@ -33,6 +34,7 @@ from .sentences import MAX_MESSAGE, fit, forbidden_sentence, is_stub, learner_er
 from .verdict import Timing
 
 CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed", "memory")
+WATCHED = 0.25  # of the tests after the by-hand ones, in which forbidden functions are looked for all the same
 LIKE_THE_ANCHOR = 0.4  # how far from it, on the scale from reference to slow anchor, code still looks like the same mistake
 
 
@@ -173,10 +175,12 @@ class Plugin:
             self._records[item.nodeid] = record
             self.run.tests.append(record)
             kept.append(item)
-        self._unproven = {item.nodeid for item in kept if "by_hand" in getattr(item, "fixturenames", ())}
+        self._unproven = {item.nodeid for item in kept if "by_hand" in getattr(item, "fixturenames", ())} or {
+            "nothing to prove it"
+        }
         self._check_timed(kept)
         # A test that wants a fresh process, or one that never held much memory, comes early: then most cost no process of their own.
-        # What the by-hand tests find out comes early, too: see `_relax`.
+        # What the by-hand tests find out comes early, too: see `_is_watched`.
         rank = {"fresh_learner": 0, "by_hand": 1, "peak_memory": 2}
         return sorted(
             kept,
@@ -214,26 +218,27 @@ class Plugin:
             self._import()
         record.message = self._blocked()
         if record.message is None:
+            self.process.watch(self._is_watched(pyfuncitem, record))
             try:
                 pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
                 record.outcome = "passed"
-                self._relax(pyfuncitem)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
                 self._judge(case, record, error)
+        if record.outcome == "passed":
+            self._unproven.discard(pyfuncitem.nodeid)
         self._note_timing(pyfuncitem, record)
         record.message = fit(record.message)
         if self._watcher is not None:
             self._watcher(record, self._replays.named().get(pyfuncitem.nodeid))
         return True
 
-    def _relax(self, passed: pytest.Function) -> None:
-        """Once all by-hand tests have passed, under the spy and with a clean source, there is no need to watch every other call."""
-        if passed.nodeid in self._unproven:
-            self._unproven.remove(passed.nodeid)
-            if not self._unproven:
-                self.process.relax()
+    def _is_watched(self, item: pytest.Function, record: TestRecord) -> bool:
+        """Whether calls of forbidden functions are looked for in a test: in all until the by-hand tests have passed, and after one in
+        which there was such a call. Of the others some are drawn, and nobody can know which."""
+        draw = hashlib.sha256(f"{self.suite.seed}:{record.id}:watched".encode()).digest()[0] / 256
+        return bool(self._unproven) or "by_hand" in item.fixturenames or draw < WATCHED
 
     def _note_timing(self, item: pytest.Function, record: TestRecord) -> None:
         """Keep the figures; code that takes what the slow anchor takes most likely does what that does."""
@@ -294,6 +299,7 @@ class Plugin:
             explain = not is_stub(error)
         elif isinstance(error, ForbiddenCall):
             record.message = forbidden_sentence(error)
+            self._unproven.add(item.nodeid)
         elif isinstance(error, WorkerGone):
             record.message = str(error)
             self._hangs += error.hung

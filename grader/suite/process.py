@@ -18,7 +18,7 @@ class LearnerProcess:
 
     def __init__(self, sandbox: Sandbox, package: Package, limits: Limits) -> None:
         self._sandbox, self._package, self._limits = sandbox, package, limits
-        self._is_relaxed = False
+        self._watch = self._watching = True  # as it is to be, and as it is in the worker
         self._until = math.inf  # on `time.monotonic`: when no request is answered any more
         self.worker: Worker | None = None
         self.printed: list[str] = []
@@ -42,20 +42,21 @@ class LearnerProcess:
         if self.worker is None:
             self.worker = self._sandbox.worker(self._package, self._limits)
             self.worker.until = self._until
-            if self._is_relaxed:
-                self._relax_worker()
+            self._watching = True
+            self._tell()
         return self.worker
 
-    def relax(self) -> None:
-        """From now on nothing looks for calls of forbidden functions while the code runs."""
-        self._is_relaxed = True
+    def watch(self, wanted: bool) -> None:
+        """Whether calls of forbidden functions are looked for from now on while the code runs."""
+        self._watch = wanted
         if self.worker is not None and self.worker.alive:
             with contextlib.suppress(WorkerGone):
-                self._relax_worker()
+                self._tell()
 
-    def _relax_worker(self) -> None:
-        assert self.worker is not None
-        self.worker.request(wire.Request(operation="relax"), wire.Blob(), {})
+    def _tell(self) -> None:
+        if self._watch != self._watching and self.worker is not None:
+            self.worker.request(wire.Request(operation="watch", extra=self._watch), wire.Blob(), {})
+            self._watching = self._watch
 
     def renew(self, *, even_alive: bool = False) -> None:
         """Before a test: forget a dead worker, or any."""
@@ -100,8 +101,8 @@ class OwnProcess(LearnerProcess):
         """There is no end."""
         return math.inf
 
-    def relax(self) -> None:
-        """Speed does not matter here."""
+    def watch(self, wanted: bool) -> None:
+        """Always: speed does not matter here."""
 
     def renew(self, *, even_alive: bool = False) -> None:
         """Nothing to renew: there is one process."""

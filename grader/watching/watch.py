@@ -40,7 +40,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.ended = False  # Ctrl-C was pressed
-        self._running = self._outdated = False
+        self._running = self._outdated = self._puts_off = False
         self._main = threading.main_thread().ident
 
     def __enter__(self) -> Interrupts:
@@ -70,6 +70,15 @@ class Interrupts:
         finally:
             self._running = False
 
+    @contextlib.contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Something that asks for itself whether Ctrl-C was pressed, and that must not be torn."""
+        self._puts_off = True
+        try:
+            yield
+        finally:
+            self._puts_off = False
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first_time = not (self._outdated or self.ended)
         self.ended = self.ended or number == signal.SIGINT
@@ -77,7 +86,7 @@ class Interrupts:
             self._outdated = True
             if first_time:
                 raise Outdated
-        elif number == signal.SIGINT:
+        elif number == signal.SIGINT and not self._puts_off:
             raise KeyboardInterrupt
 
 
@@ -108,7 +117,10 @@ class Watch:
             else:
                 self._verdict(self._exercise, since)
             while not self._interrupts.ended:
-                self._rehearse(lambda: saves.wait(0))
+                with self._interrupts.put_off():
+                    self._rehearse(lambda: saves.wait(0) or self._interrupts.ended)
+                if self._interrupts.ended:
+                    break
                 saves.wait()
                 if since := self._chosen(saves.take()):
                     self._verdict(self._exercise, since)

@@ -84,6 +84,22 @@ def test_after_another_question_the_package_goes_on_from_where_the_tape_left_it(
     assert [counter.add(4), counter.add(5)] == [7, 12]
 
 
+def test_where_a_run_broke_off_the_next_one_goes_on(package):
+    known = Tape()
+    for numbers in ([4], [4, 5], [4, 5, 6], [4, 5, 6]):
+        counter = remote(known, package).counter(3)
+        assert [counter.add(number) for number in numbers] == [7, 12, 18][: len(numbers)]
+    assert [request.path for request, _ in known.questions] == ["counter", "add", "add", "add"]
+    assert package.asked[-4:] == ["counter", "add", "add", "add"] and len(package.asked) == 2 + 3 + 4
+
+
+def test_two_who_ask_in_turns_leave_one_story_on_the_tape(package):
+    known = Tape()
+    one, other = remote(known, package), remote(known, package)
+    assert [one.double(1), other.double(1), other.double(2), one.double(3), other.double(4)] == [2, 2, 4, 6, 8]
+    assert [request.arguments["u"] for request, _ in known.questions] == [[1], [2], [4]]
+
+
 def test_values_of_the_same_shape_are_other_questions(package):
     known = Tape()
     assert remote(known, package).double(torch.tensor([1.0, 2.0])).tolist() == [2.0, 4.0]

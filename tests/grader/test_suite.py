@@ -862,6 +862,7 @@ def test_whoever_is_seen_in_the_by_hand_test_is_watched_in_every_other(run):
 
 
 def test_the_spy_rests_after_the_by_hand_tests_have_passed_in_later_processes_too(run, monkeypatch):
+    monkeypatch.setattr(plugin, "WATCHED", 0)
     asked: list[str] = []
     request = Worker.request
     monkeypatch.setattr(
@@ -870,10 +871,24 @@ def test_the_spy_rests_after_the_by_hand_tests_have_passed_in_later_processes_to
     dies = HONEST.replace("    e =", "    if len(x) == 2 and x.shape[1] == 4:\n        import os; os._exit(1)\n    e =")
     result = run(BEFORE + BY_HAND, dies, calls=[SOFTMAX])
     assert [record.outcome for record in result.tests] == ["failed", "passed", "passed"]
-    assert asked == ["import", "call", "relax", "call", "relax", "call"]
+    assert asked == ["import", "call", "watch", "call", "watch", "call"]
     asked.clear()
     assert outcomes(run(BEFORE, HONEST, calls=[SOFTMAX])) == ["passed"] * 2
-    assert "relax" not in asked  # nothing was proven
+    assert "watch" not in asked  # nothing was proven
+
+
+def test_a_call_that_is_hidden_from_the_by_hand_test_is_seen_in_some_other_and_watched_from_there_on(run):
+    many = BEFORE.replace("[2, 3]", "range(5, 45)")
+    dodging = (
+        HIDING + "def double(x, by_torch=double):\n    return by_torch(x) if len(x) > 2 else x.exp() / x.exp().sum(-1, True)\n"
+    )
+    firsts = set()
+    for seed in range(6):
+        *others, proof = [record.outcome for record in run(many + BY_HAND, dodging, calls=[SOFTMAX], seed=seed).tests]
+        first = others.index("failed")
+        firsts.add(first)
+        assert proof == "passed" and first < 30 and set(others[first:]) == {"failed"}
+    assert len(firsts) > 2  # nobody knows where
 
 
 # --- for debuggers ---

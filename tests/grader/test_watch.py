@@ -258,6 +258,25 @@ def test_what_failed_is_run_first_and_told_at_once(watching, place):
     terminal.verdict("4 of 4 points")
 
 
+@pytest.mark.timeout(400)
+def test_a_save_and_ctrl_c_need_not_wait_for_what_chaffs_answer(watching, place):
+    for number in range(100):  # more than anybody's patience
+        text = (
+            f'"""Slow?"""\n\nCATEGORY = "numerics"\n\n\ndef double(x):\n    import time; time.sleep(1)\n    return {number} * x\n'
+        )
+        (place / f"solutions/chaffs/{BASE}/slow{number}.py").write_text(text)
+    file = place / "exercises" / f"{BASE}.py"
+    file.write_text(DOUBLE)
+    terminal = watching("01")
+    terminal.verdict("4 of 4 points")
+    time.sleep(0.5)
+    replace(file, "# again\n" + DOUBLE)
+    terminal.verdict("4 of 4 points", "s after the save")
+    time.sleep(0.5)
+    terminal.key(b"\x03")
+    assert terminal.end() == 0 and "Traceback" not in terminal.everything() and terminal.left() == []
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_without_an_exercise_it_follows_the_saved_one_and_the_files_it_builds_on(watching, place):

@@ -462,14 +462,14 @@ def test_half_the_heads_take_half_the_memory(learner):
 
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
-STEP, STEPS = 256, 16  # 4096 tokens in all
+STEP, STEPS = 512, 16  # 8192 tokens in all
 WIDE = 2, STEP, 4, 32  # batch, tokens, key/value heads, head_dim of a portion
-ONE = 4 * 2 * STEP * STEPS * 4 * 32  # bytes of all keys, and as many of all values: 4 MiB
+ONE = 4 * 2 * STEP * STEPS * 4 * 32  # bytes of all keys, and as many of all values: 8 MiB
 SLACK = 3 << 19  # 1.5 MiB
 
 
 def fill_and_measure(learner, peak_memory, cache, kind, resets):
-    """The bytes by which filling a cache with 4096 tokens, once more after each reset, made the memory grow; the result is checked."""
+    """The bytes by which filling a cache with 8192 tokens, once more after each reset, made the memory grow; the result is checked."""
     small = make(learner, kind)
     portions = [tokens(2)]
     check_update(small, portions, 0)

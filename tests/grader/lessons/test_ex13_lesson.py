@@ -86,7 +86,7 @@ def test_every_number(lesson):
     by_hand(lesson)
     for category, value in graded("13").items():
         lesson.says(f"| {category.replace('_', ' ')} | {value:g} |", value)
-    lesson.given("filling a cache with 4 096 tokens")
+    lesson.given("filling a cache with 8 192 tokens")
     for words in (
         "layer 0 │", "layer 1 │", "What layer 0 of a `StaticCache` looks like", "| call | layer 0 holds | layer 1 holds |",
         "most at 32k or 128k tokens", "axis 1, past first", "`layer_idx < 0`", "([5, 1])", "Try [2, 3, 1],", "what does layer 1 find",
