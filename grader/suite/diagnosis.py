@@ -23,7 +23,7 @@ TRIES = 450  # of chaffs on failed tests, for the diagnosis of one run: counted,
 WORKER_TRIES = 25  # what a try in a worker costs of them
 SECONDS = 2.0  # of CPU time at most, for exercises whose every call takes long
 MEMORY_TOLERANCE = 0.1  # relative difference of two measured peaks that count as equal
-MEMORY_NOISE = 1 << 19  # bytes by which two peaks of the same code may differ, however small they are
+MEMORY_NOISE = 1 << 20  # bytes by which two peaks of the same code differ, however small: a worker that did more before has gaps
 MAX_QUESTION = 1 << 20  # bytes of a request that is remembered
 PEAK, BY_HAND = "(peak)", "(by hand)"  # observations that are no answers of the learner's code
 
