@@ -240,9 +240,11 @@ class Grader:
         if carries and (doubtful or self._prerequisite_failed(materials, files, known)):
             again = self._on_references(materials, found, options, explain=explain)
         if doubtful and not (again is not None and all(map(_is_full, again))):
-            run = self._run(materials, found, options, explain=True)
+            run = self._run(materials, found, options, explain=False)
         if again is not None and _points(again) > _points(_results(run.tests)):
             return run, again, "reference"
+        if doubtful:
+            run = self._run(materials, found, options, explain=True)
         return run, _results(run.tests), "own"
 
     def _run(

@@ -289,8 +289,9 @@ def test_known_results_of_prerequisites_are_believed(desk, monkeypatch):
         return real(suite, *more, **named)
 
     monkeypatch.setattr(grade_module, "run_suite", run_suite)
-    # Where the base is wrong: on the own one, on the reference, and once more to explain what is no fault of the base.
-    for known, runs in ((right, 1), (wrong, 3), (lost, 3)):
+    # Where the base is wrong: on the own one until something fails, on the reference, then, since that does not help, on the own
+    # one to its end, and once more to explain what is no fault of the base.
+    for known, runs in ((right, 1), (wrong, 4), (lost, 4)):
         calls.clear()
         desk.grade(2, known={BASE: known})
         assert calls == [TOP] * runs
@@ -313,7 +314,7 @@ def test_mistakes_are_looked_for_only_in_the_run_that_counts(desk, monkeypatch):
     once = QUADRUPLE.replace("double(double(x))", "double(x)")
     for base, top, runs, which in (
         (WRONG_BASE, QUADRUPLE, [False, True], "reference"),
-        (DOUBLE, once, [False, True, True], "own"),  # said to be wrong, but no fault of this one
+        (DOUBLE, once, [False, True, False, True], "own"),  # said to be wrong, but no fault of this one
     ):
         desk.files |= {BASE: base, TOP: top}
         wrong = msgspec.structs.replace(desk.grade(1), points=1.0)
