@@ -29,7 +29,7 @@ from .judge import Judge, Timed, TooSlow
 from .memory import PeakMemory
 from .process import LearnerProcess, OwnProcess
 from .recordings import Player, forget_all, remember_only, tape
-from .replays import Case, Replays
+from .replays import Case, Replays, function_name
 from .sentences import MAX_MESSAGE, fit, forbidden_sentence, is_stub, learner_error
 from .verdict import Timing
 
@@ -175,9 +175,8 @@ class Plugin:
             self._records[item.nodeid] = record
             self.run.tests.append(record)
             kept.append(item)
-        self._unproven = {item.nodeid for item in kept if "by_hand" in getattr(item, "fixturenames", ())} or {
-            "nothing to prove it"
-        }
+        proofs = {item.nodeid for item in kept if "by_hand" in getattr(item, "fixturenames", ())}
+        self._unproven = proofs or {"nothing can prove it"}
         self._check_timed(kept)
         # A test that wants a fresh process, or one that never held much memory, comes early: then most cost no process of their own.
         # What the by-hand tests find out comes early, too: see `_is_watched`.
@@ -195,7 +194,7 @@ class Plugin:
         if self.suite.only or not any(not self._records[item.nodeid].visible for item in items):
             return
         for name, timed in self.suite.timed.items():
-            records = [self._records[item.nodeid] for item in items if _name(item) == name]
+            records = [self._records[item.nodeid] for item in items if function_name(item) == name]
             points = sum(record.max_points for record in records if record.category == "speed")
             if abs(points - timed.points) > 1e-6:
                 self.run.problems.append(f"{name}: course.toml gives {timed.points:g} points for speed, the suite {points:g}")
@@ -218,7 +217,7 @@ class Plugin:
             self._import()
         record.message = self._blocked()
         if record.message is None:
-            self.process.watch(self._is_watched(pyfuncitem, record))
+            self.process.watch(self._is_watched(record))
             try:
                 pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
                 record.outcome = "passed"
@@ -234,11 +233,11 @@ class Plugin:
             self._watcher(record, self._replays.named().get(pyfuncitem.nodeid))
         return True
 
-    def _is_watched(self, item: pytest.Function, record: TestRecord) -> bool:
+    def _is_watched(self, record: TestRecord) -> bool:
         """Whether calls of forbidden functions are looked for in a test: in all until the by-hand tests have passed, and after one in
         which there was such a call. Of the others some are drawn, and nobody can know which."""
         draw = hashlib.sha256(f"{self.suite.seed}:{record.id}:watched".encode()).digest()[0] / 256
-        return bool(self._unproven) or "by_hand" in item.fixturenames or draw < WATCHED
+        return bool(self._unproven) or draw < WATCHED
 
     def _note_timing(self, item: pytest.Function, record: TestRecord) -> None:
         """Keep the figures; code that takes what the slow anchor takes most likely does what that does."""
@@ -405,7 +404,7 @@ class Plugin:
     def judge(self, request: pytest.FixtureRequest) -> Iterator[Judge]:
         """Whether code is fast enough. The time that measuring takes is not the learner's."""
         start = time.monotonic()
-        timed, untimed = self.suite.timed.get(_name(request.node)), self.suite.untimed
+        timed, untimed = self.suite.timed.get(function_name(request.node)), self.suite.untimed
         if self.sandbox is None or self.suite.reference is None:
             untimed = untimed or "time is only measured where the reference is"
         yield Judge(
@@ -437,14 +436,9 @@ def _is_bare_assert(error: BaseException, path: Path) -> bool:
     return isinstance(error, AssertionError) and frame is not None and frame.tb_frame.f_code.co_filename == str(path)
 
 
-def _name(item: pytest.Item) -> str:
-    """The test function's name."""
-    return getattr(item, "originalname", None) or item.name
-
-
 def _function(item: pytest.Item) -> str:
     """What the cases of a parametrized test have in common."""
-    return item.nodeid.removesuffix(item.name) + _name(item)
+    return item.nodeid.removesuffix(item.name) + function_name(item)
 
 
 def rehearse_suite(suite: Suite, sandbox: Sandbox, enough: Callable[[], bool]) -> None:

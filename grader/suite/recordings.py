@@ -48,7 +48,7 @@ class Player:
         self._tape, self._package = tape, package
         self._step = 0
         self._live: Local | None = None
-        self._records = False
+        self._records = True  # once it is live
 
     def request(
         self, request: wire.Request, blob: wire.Blob, streams: dict[int, Stream]
@@ -59,8 +59,6 @@ class Player:
         if self._live is None and step < len(self._tape.questions) and self._tape.questions[step] == (request, question):
             message, answer = self._tape.answers[step]
             return message, bytearray(answer)
-        if self._live is None:
-            self._records = True
         message, answer = self._go_live(step).request(request, blob, streams)
         # Where an earlier run of the test broke off, this one goes on.
         if self._records and step == len(self._tape.questions) and not streams and self._tape.size <= MAX_TAPE:

@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 NOT_REPLAYED = ("speed",)  # categories
 
 
+def function_name(item: pytest.Item) -> str:
+    """The test function's name, whichever of its cases this is."""
+    return getattr(item, "originalname", None) or item.name
+
+
 class Case:
     """One test, set up by pytest, and the id that its inputs are drawn for."""
 
     def __init__(self, item: pytest.Function, id: str, category: str) -> None:
         self.item, self.id, self.category = item, id, category
-
-    @property
-    def name(self) -> str:
-        """The test function's name."""
-        return getattr(self.item, "originalname", None) or self.item.name
 
     @property
     def can_be_replayed(self) -> bool:
@@ -170,7 +170,7 @@ class Replays:
             "fresh_learner": Remote(session),
             "reference": self._reference(case.item) if self._suite.reference else None,
             "peak_memory": PeakMemory(process),
-            "judge": Judge(self._suite.timed.get(case.name), lambda: self._reference(case.item)),
+            "judge": Judge(self._suite.timed.get(function_name(case.item)), lambda: self._reference(case.item)),
             "by_hand": ByHandCheck(chaff.package, self._suite.rules, session),
         }
         return {name: ours.get(name, case.item.funcargs[name]) for name in case.item._fixtureinfo.argnames}
