@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import math
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -233,34 +234,51 @@ class Grader:
         doubtful = (
             carries and explain and any(one.file in known and _is_short(known[one.file]) for one in materials.prerequisites)
         )
-        run = self._run(materials, found, options, explain=explain and not doubtful, until_failure=doubtful)
+        run = self._run(materials, found, options, explain=explain and not doubtful, to_lose=0.0 if doubtful else math.inf)
         if all(map(_is_full, run.tests)) or _faults(run, materials.exercise, materials, options.only):
             return run, _results(run.tests), "own"
         again = None
         if carries and (doubtful or self._prerequisite_failed(materials, files, known)):
             again = self._on_references(materials, found, options, explain=explain)
-        if doubtful and not (again is not None and all(map(_is_full, again))):
-            run = self._run(materials, found, options, explain=False)
-        if again is not None and _points(again) > _points(_results(run.tests)):
-            return run, again, "reference"
-        if doubtful:
-            run = self._run(materials, found, options, explain=True)
+        if not doubtful:
+            tests = _results(run.tests)
+            return (run, again, "reference") if again is not None and _points(again) > _points(tests) else (run, tests, "own")
+        if again is not None:
+            lost = sum(map(_lost, again))
+            if sum(_lost(test) for test in run.tests if test.outcome != "blocked") > lost:
+                return run, again, "reference"
+            # What fails on right code most likely fails here, too; then one failure more decides.
+            weak = frozenset(test.id for test in again if not _is_full(test))
+            run = self._run(materials, found, options._replace(first=weak), explain=False, to_lose=lost)
+            tests = _results(run.tests)
+            if _points(again) > _points(tests):
+                return run, again, "reference"
+            if (told := _told(tests, again)) is not None:
+                return run, told, "own"
+        run = self._run(materials, found, options, explain=True)
         return run, _results(run.tests), "own"
 
     def _run(
-        self, materials: Materials, files: dict[str, bytes], options: _Options, *, explain: bool, until_failure: bool = False
+        self,
+        materials: Materials,
+        files: dict[str, bytes],
+        options: _Options,
+        *,
+        explain: bool,
+        to_lose: float = math.inf,
     ) -> SuiteRun:
+        """Run the suite; with more points lost than `to_lose` it is over, and the other tests stay blocked."""
         suite = self._suite(materials, files, options.seed, options.only, options.untimed)
         suite = msgspec.structs.replace(suite, first=options.first, chaffs=suite.chaffs if explain else [])
-        has_failed = False
+        lost = 0.0
 
         def watcher(record: TestRecord, diagnosis: str | None) -> None:
-            nonlocal has_failed
-            has_failed = has_failed or not _is_full(record)
+            nonlocal lost
+            lost += _lost(record)
             if options.watcher is not None:
                 options.watcher(record, diagnosis)
 
-        return run_suite(suite, self.sandbox, watcher, enough=lambda: until_failure and has_failed)
+        return run_suite(suite, self.sandbox, watcher, enough=lambda: lost > to_lose + 1e-6)
 
     def _prerequisite_failed(self, materials: Materials, files: Files, known: Mapping[str, Result]) -> bool:
         """Whether something underneath is wrong; what is not known yet is found out."""
@@ -301,6 +319,13 @@ def _is_full(test: TestRecord | TestResult) -> bool:
     return test.outcome in ("passed", "not_assessed") or test.max_points == 0
 
 
+def _lost(test: TestRecord | TestResult) -> float:
+    """Points."""
+    if _is_full(test):
+        return 0.0
+    return test.max_points * (1 - test.share) if isinstance(test, TestRecord) else test.max_points - test.points
+
+
 def _results(records: list[TestRecord]) -> list[TestResult]:
     return [
         TestResult(
@@ -324,6 +349,18 @@ def _results(records: list[TestRecord]) -> list[TestResult]:
 
 def _points(tests: list[TestResult]) -> float:
     return round(sum(test.points for test in tests), 6)
+
+
+def _told(tests: list[TestResult], again: list[TestResult]) -> list[TestResult] | None:
+    """The tests with the names of the mistakes that were found in a run on right code, where the same ones failed; None if others
+    failed, too."""
+    found = {test.id: test for test in again if not _is_full(test)}
+    if any(not _is_full(test) and test.id not in found for test in tests):
+        return None
+    return [
+        test if _is_full(test) else msgspec.structs.replace(test, diagnosis=found[test.id].diagnosis, hint=found[test.id].hint)
+        for test in tests
+    ]
 
 
 def _silent(test: TestResult) -> str | None:

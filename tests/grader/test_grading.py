@@ -290,8 +290,8 @@ def test_known_results_of_prerequisites_are_believed(desk, monkeypatch):
 
     monkeypatch.setattr(grade_module, "run_suite", run_suite)
     # Where the base is wrong: on the own one until something fails, on the reference, then, since that does not help, on the own
-    # one to its end, and once more to explain what is no fault of the base.
-    for known, runs in ((right, 1), (wrong, 4), (lost, 4)):
+    # one to its end.
+    for known, runs in ((right, 1), (wrong, 3), (lost, 3)):
         calls.clear()
         desk.grade(2, known={BASE: known})
         assert calls == [TOP] * runs
@@ -314,7 +314,7 @@ def test_mistakes_are_looked_for_only_in_the_run_that_counts(desk, monkeypatch):
     once = QUADRUPLE.replace("double(double(x))", "double(x)")
     for base, top, runs, which in (
         (WRONG_BASE, QUADRUPLE, [False, True], "reference"),
-        (DOUBLE, once, [False, True, False, True], "own"),  # said to be wrong, but no fault of this one
+        (DOUBLE, once, [False, True, False], "own"),  # said to be wrong, but no fault of this one
     ):
         desk.files |= {BASE: base, TOP: top}
         wrong = msgspec.structs.replace(desk.grade(1), points=1.0)
@@ -325,6 +325,31 @@ def test_mistakes_are_looked_for_only_in_the_run_that_counts(desk, monkeypatch):
     explained.clear()
     desk.grade(2, known={BASE: wrong}, explain=False)
     assert explained == [False, False]
+
+
+def test_what_fails_on_the_own_prerequisites_only_is_explained_there(desk, monkeypatch):
+    desk.files[BASE] = "def double(x):\n    return 4 * x if x.dim() else 'wrong'\n"
+    desk.files[TOP] = QUADRUPLE.replace("return double(double(x))", "return double(x)")
+    wrong, explained, real = desk.grade(1), [], Grader._run
+    monkeypatch.setattr(Grader, "_run", lambda *args, **named: explained.append(named["explain"]) or real(*args, **named))
+    result = desk.grade(2, known={BASE: wrong})
+    assert (result.points, result.prerequisites, explained) == (5, "own", [False, True, False, True])
+
+
+def test_a_second_run_on_the_own_prerequisites_ends_where_it_cannot_count(desk):
+    hidden = desk.root / "tests/hidden/test_ex02_top.py"
+    more = '\n\n@points(1, "shape")\ndef test_{0}(learner):\n    """A row."""\n    x = randn(4)\n    assert_close(learner.quadruple(x), 4 * x)\n'
+    hidden.write_text(hidden.read_text() + more.format("row") + more.format("other"))
+    desk.change("course.toml", "points = 6", "points = 8")
+    desk.files |= {BASE: "def double(x):\n    return 3 * x if x.dim() == 1 else 2 * x\n", TOP: SPEAKING_TOP}
+    wrong, told = msgspec.structs.replace(desk.grade(1), points=1.0), []
+    result = desk.grade(2, known={BASE: wrong}, watcher=lambda record, _: told.append((record.id[13:], record.outcome)))
+    assert (result.points, result.prerequisites) == (7, "reference")
+    assert told == [
+        *[("values", "passed"), ("scalar", "failed")],  # something is wrong: on right code instead
+        *[("values", "passed"), ("scalar", "failed"), ("row", "passed"), ("other", "passed")],  # not all is the base's fault
+        *[("scalar", "failed"), ("values", "passed"), ("row", "failed")],  # but some of it
+    ]
 
 
 def test_a_run_that_cannot_count_ends_at_its_first_failure(desk):

@@ -28,7 +28,7 @@ from grader.suite import (
 # Rows, prompt tokens, ids, and the period of the table models' memory: all different.
 B, T, V, P = 3, 4, 11, 5
 NEW = 6  # tokens to be added
-MANY, SOME, FEW = 20_000, 2_000, 1_000  # rows of draws that are counted; a loop over rows is right, too, and takes its time
+MANY, SOME, ROWS, FEW = 20_000, 2_000, 600, 100  # rows of draws that are counted; the last two in loops, which may go row by row
 CACHE = pytest.mark.parametrize("use_cache", [True, False], ids=["cache", "no cache"])
 PENALTY = 1.37  # brings no two logits of `table()` closer than 0.01 to each other
 
@@ -276,17 +276,27 @@ def test_ids_are_drawn_as_the_softmax_says(learner, reference, temperature):
 @points(0.25, "numerics")
 def test_what_is_not_asked_for_is_not_done(learner, reference):
     """By default the temperature is 1, nothing is cut off, nothing is punished: the model's own probabilities are drawn from."""
-    size = 54
-    shares = torch.cat([torch.tensor([0.3, 0.2]), torch.full((size - 2,), 0.5 / (size - 2))])
-    logits = (shares.log() + 4.5).expand(size, size)[None]  # nearly all are positive: a penalty would divide them
-    drawn = learner.sample_next(logits[0, :1].expand(SOME, size), generator=generator(learner, some_seed()))
+    shares = torch.tensor([0.3, 0.2, *[0.5 / 52] * 52])
+    drawn = learner.sample_next(shares.log().expand(SOME, 54), generator=generator(learner, some_seed()))
     assert_drawn_as(drawn, shares.double(), SOME)
-    ids = torch.zeros(SOME, 1, dtype=torch.int64)  # the row holds the likeliest id
+    # In the loops with fewer rows: one likely id; ids that a top-k of 50 would hide; the least likely ones, which a top-p would hide.
+    rare, size = 12, 200
+    others = size - 1 - rare
+    shares = torch.tensor([0.4, *[0.576 / others] * others, *[0.024 / rare] * rare])
+    logits = (shares.log() + 20.0).expand(size, size)[None]  # all are positive: a penalty would divide them
+    expected = torch.stack([shares[0], shares[1:-rare].sum(), shares[-rare:].sum()]).double()
+
+    def assert_untouched(ids, what):
+        assert_shape(ids, [ROWS], what="what is drawn")
+        parts = torch.bucketize(ids.contiguous(), torch.tensor([0, others]))
+        assert_drawn_as(parts, expected, ROWS, what=f"in {what}, an id of the likely ones, the others or the rare ones")
+
+    ids = torch.zeros(ROWS, 1, dtype=torch.int64)  # the row holds the likeliest id
     drawn = learner.generate(model_of(learner, logits), ids, 1, generator=generator(learner, some_seed()))
-    assert_shape(drawn, [SOME, 2], what="what generate gives")
-    assert_drawn_as(drawn[:, 1], shares.double(), SOME, what="in generate, an id")
+    assert_shape(drawn, [ROWS, 2], what="what generate gives")
+    assert_untouched(drawn[:, 1], "generate")
     drawn = first_token(learner)(model_of(learner, logits), ids, 1, generator=generator(learner, some_seed()))
-    assert_drawn_as(drawn, shares.double(), SOME, what="in stream, an id")
+    assert_untouched(drawn, "stream")
 
 
 # Every order of the three steps, and every other k, leaves other ids of these.
@@ -321,12 +331,12 @@ def test_temperature_zero_takes_the_largest(learner, reference):
 def test_a_generator_repeats_and_moves_on(learner, reference):
     """The same generator seed draws the same ids again, whatever torch's global seed is; one generator draws new ones each time."""
     props = learner.file("props")
-    logits = torch.zeros(200, V)
+    logits = torch.zeros(FEW, V)
     one, other = some_seed(), some_seed() + 1_000_000
     same = "the ids drawn again with the same seed"
     props.seed(1)
     first = learner.sample_next(logits, generator=generator(learner, one))
-    assert_shape(first, [200], what="what is drawn")
+    assert_shape(first, [FEW], what="what is drawn")
     props.seed(2)
     going = generator(learner, one)
     assert_equal(learner.sample_next(logits, generator=going), first, what=same)
@@ -346,10 +356,10 @@ def test_a_generator_repeats_and_moves_on(learner, reference):
     if not torch.equal(learner.sample_next(held), first):
         fail("A draw with a generator of its own moves torch's global generator, too.")
     # The loop hands its generator on, to every step.
-    model, ids = model_of(learner, torch.zeros(1, V, V)), torch.zeros(200, 2, dtype=torch.int64)
+    model, ids = model_of(learner, torch.zeros(1, V, V)), torch.zeros(FEW, 2, dtype=torch.int64)
     props.seed(1)
     first = learner.generate(model, ids, 2, generator=generator(learner, one))
-    assert_shape(first, [200, 4], what="what generate gives")
+    assert_shape(first, [FEW, 4], what="what generate gives")
     if torch.equal(first[:, 2], first[:, 3]):
         fail("Every step of generate draws the same ids.")
     props.seed(2)
@@ -403,8 +413,8 @@ def test_every_step_is_drawn_with_all_the_arguments(learner, reference):
     tempting = torch.tensor([2.9, 3.0, 2.6, 2.2, 1.8, 0.2, -1.0])  # itself, then the next id, ...
     logits = torch.stack([tempting.roll(last) for last in range(size)])[None]
     ids = torch.tensor([[(start + 1) % size, start]]).repeat(FEW, 1)
-    options = {"temperature": 0.8, "top_k": 3, "top_p": 0.8}
-    for name in ("generate", "stream"):
+    for name, top_p in [(name, top_p) for name in ("generate", "stream") for top_p in (0.53, 0.8)]:
+        options = {"temperature": 0.8, "top_k": 3, "top_p": top_p}
         random = {**options, "repetition_penalty": 2.0, "generator": generator(learner, some_seed())}
         if name == "generate":
             result = learner.generate(model_of(learner, logits), ids, 2, **random)
