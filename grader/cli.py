@@ -134,8 +134,9 @@ def _complain(sentence: str) -> None:
 
 
 @contextlib.contextmanager
-def _grader(isolation: str, *, remember: bool = False) -> Iterator[Grader]:
-    """A sandbox whose zygote was forked before anything secret was loaded, and a grader in it."""
+def _grader(isolation: str, *, remember: bool = False, pair: bool = False) -> Iterator[Grader]:
+    """A sandbox whose zygote was forked before anything secret was loaded, and a grader in it; with `pair` a second process, if there
+    is a core for it, runs a part of the tests."""
     course = load_course(ROOT)
     try:
         import torch  # noqa: F401 - before the fork
@@ -144,11 +145,17 @@ def _grader(isolation: str, *, remember: bool = False) -> Iterator[Grader]:
     from grader.sandbox.client import Sandbox
     from grader.sandbox.environment import trade_memory_for_time
 
-    with Sandbox(isolation, start="fork") as sandbox:
+    with contextlib.ExitStack() as stack:
+        runs = None
+        if pair:
+            from grader.watching.pair import Pair
+
+            runs = stack.enter_context(Pair(isolation))
+        sandbox = stack.enter_context(Sandbox(isolation, start="fork"))
         trade_memory_for_time()
         from grader.grading.grade import Grader
 
-        yield Grader(course, sandbox, remember=remember)
+        yield Grader(course, sandbox, remember=remember, runs=runs)
 
 
 @app.command()
@@ -251,7 +258,7 @@ def watch(exercise: ExerciseArgument = None, isolation: IsolationOption = "auto"
     one = course.exercise(exercise) if exercise else None
     if not course.exercises_dir.is_dir():
         raise Stop(f"{course.exercises_dir}: there is no such folder to watch")
-    with _grader(isolation, remember=True) as grader:
+    with _grader(isolation, remember=True, pair=True) as grader:
         from grader.watching.screen import Screen
         from grader.watching.watch import Watch
 

@@ -9,7 +9,8 @@ import msgspec
 
 from grader.course import Course, Exercise
 from grader.submission import SourceFile
-from grader.suite.plugin import TestRecord, run_suite
+from grader.suite.plugin import run_suite
+from grader.suite.records import TestRecord
 
 from .grade import Files
 from .materials import MaterialError, make_suite, read_materials

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 import torch
@@ -23,7 +23,8 @@ from grader.course import Course, Exercise
 from grader.sandbox.client import Sandbox, SandboxError
 from grader.sandbox.probe import probe
 from grader.submission import Problem, SourceFile
-from grader.suite.plugin import Suite, SuiteRun, TestRecord, Watcher, rehearse_suite, run_suite
+from grader.suite.plugin import Suite, Watcher, rehearse_suite, run_suite
+from grader.suite.records import SuiteRun, TestRecord
 from grader.suite.sentences import EARLIER_STUB, NOT_STARTED
 
 from .calibration import switched_off
@@ -34,6 +35,16 @@ from .result import Environment, Result, TestResult, TimingFigures
 Files = Callable[[str], SourceFile | Problem]
 UNTIMED = "not timed in this run"
 PATIENCE = 60.0  # seconds of CPU time for the diagnosis of one run, where it is to be found out what can be named
+
+
+class Runs(Protocol):
+    """Another way to run whole suites than `run_suite` and `rehearse_suite`, which it has to be like."""
+
+    def run(self, suite: Suite, sandbox: Sandbox, watcher: Watcher | None) -> SuiteRun:
+        """All tests, on the learner's code."""
+
+    def rehearse(self, suite: Suite, sandbox: Sandbox, enough: Callable[[], bool]) -> None:
+        """All tests, on the chaffs."""
 
 
 class _Options(NamedTuple):
@@ -60,14 +71,15 @@ class Grader:
         remember: bool = False,
         device: str = "cpu",
         calibrated: bool = True,
+        runs: Runs | None = None,
     ) -> None:
         """With `official` the sandbox is probed once; only then can results be official. With `carry_forward` a mistake in an
         earlier exercise does not cost points in later ones. With `remember` what references and chaffs answer is kept for more
         runs of one exercise with one seed. With `patient` the diagnosis has no small limit of time. Without `calibrated`, tests
-        are timed that this machine is known not to tell."""
+        are timed that this machine is known not to tell. `runs` runs suites in another way."""
         self.course, self.sandbox = course, sandbox
         self._official, self._carry_forward, self._patient, self._remember = official, carry_forward, patient, remember
-        self.device, self._calibrated = device, calibrated
+        self.device, self._calibrated, self._runs = device, calibrated, runs
         self._probe: list[str] | None = None
         self._materials: dict[str, Materials] = {}
 
@@ -189,7 +201,8 @@ class Grader:
         found, problems = self._collect(exercise, files)
         materials = self.materials(exercise)
         if materials.chaffs and f"{exercise.file}.py" not in problems:
-            rehearse_suite(self._suite(materials, found, seed, None, UNTIMED), self.sandbox, enough)
+            run = rehearse_suite if self._runs is None else self._runs.rehearse
+            run(self._suite(materials, found, seed, None, UNTIMED), self.sandbox, enough)
 
     def _collect(self, exercise: Exercise, files: Files) -> tuple[dict[str, bytes], dict[str, str]]:
         """The learner's file and those of its prerequisites, and why some cannot be had."""
@@ -278,6 +291,8 @@ class Grader:
             if options.watcher is not None:
                 options.watcher(record, diagnosis)
 
+        if self._runs is not None and to_lose == math.inf:
+            return self._runs.run(suite, self.sandbox, watcher)
         return run_suite(suite, self.sandbox, watcher, enough=lambda: lost > to_lose + 1e-6)
 
     def _prerequisite_failed(self, materials: Materials, files: Files, known: Mapping[str, Result]) -> bool:

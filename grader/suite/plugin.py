@@ -29,9 +29,10 @@ from .judge import Judge, Timed, TooSlow
 from .memory import PeakMemory
 from .process import LearnerProcess, OwnProcess
 from .recordings import Player, forget_all, remember_only, tape
+from .records import SuiteRun, TestRecord, name_mistakes
 from .replays import Case, Replays, function_name
 from .sentences import MAX_MESSAGE, fit, forbidden_sentence, is_stub, learner_error
-from .verdict import Timing
+from .sharing import Share
 
 CATEGORIES = ("shape", "numerics", "gradients", "robustness", "by_hand", "speed", "memory")
 WATCHED = 0.25  # of the tests after the by-hand ones, in which forbidden functions are looked for all the same
@@ -72,35 +73,6 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True):
     debug_paths: dict[str, str] | None = None  # real paths of the learner's files: run them in this process
 
 
-class TestRecord(msgspec.Struct, kw_only=True):
-    """What became of one test."""
-
-    __test__ = False
-
-    id: str
-    title: str
-    category: str
-    max_points: float
-    visible: bool
-    outcome: str = "blocked"
-    share: float = 0.0  # of the points, for a test that is failed in part
-    timing: Timing | None = None  # of a timed test
-    message: str | None = None
-    diagnosis: str | None = None
-    hint: str | None = None
-    picture: str | None = None
-    detail: str | None = None
-
-
-class SuiteRun(msgspec.Struct, kw_only=True):
-    """What became of one run."""
-
-    tests: list[TestRecord] = []
-    blocked_by: str | None = None  # why nothing ran: the learner's file cannot be imported
-    problems: list[str] = []  # faults of the suite itself
-    output: str = ""
-
-
 Watcher = Callable[[TestRecord, str | None], None]  # a test that has just run, and the chaff that it looks like so far
 
 
@@ -117,11 +89,12 @@ class Plugin:
         watcher: Watcher | None = None,
         enough: Callable[[], bool] = lambda: False,
         *,
+        share: Share | None = None,
         rehearse: bool = False,
     ) -> None:
         """A new run: nothing of an earlier one is left."""
         self.suite, self.sandbox, self._watcher = suite, sandbox, watcher
-        self.is_enough, self._rehearses = enough, rehearse
+        self.is_enough, self._share, self._rehearses = enough, share, rehearse
         self._deadline = math.inf
         if suite.debug_paths is not None:
             self.process: LearnerProcess = OwnProcess(suite.learner, suite.debug_paths)
@@ -179,15 +152,29 @@ class Plugin:
         self._unproven = proofs or {"nothing can prove it"}
         self._check_timed(kept)
         # A test that wants a fresh process, or one that never held much memory, comes early: then most cost no process of their own.
-        # What the by-hand tests find out comes early, too: see `_is_watched`.
-        rank = {"fresh_learner": 0, "by_hand": 1, "peak_memory": 2}
+        # What the by-hand tests find out comes early, too: see `_is_watched`. While one of two processes trains a model, the other
+        # can do the rest.
+        rank = {"fresh_learner": 0, "by_hand": 1, "training": 2 if self._share else 4, "peak_memory": 3}
         return sorted(
             kept,
             key=lambda item: (
                 self._records[item.nodeid].id not in self.suite.first,
-                min((rank.get(name, 3) for name in getattr(item, "fixturenames", ())), default=3),
+                min((rank.get(name, 4) for name in getattr(item, "fixturenames", ())), default=4),
             ),
         )
+
+    def mine(self, items: list[pytest.Item]) -> Iterator[pytest.Item]:
+        """The selected tests that this process is to run, each taken when its turn comes."""
+        if self._share is None:
+            yield from items
+            return
+        numbers = {name: number for number, name in enumerate(self._records)}
+        by_number = {numbers[item.nodeid]: item for item in items}
+        for number, is_mine in self._share.mine(list(by_number)):
+            if is_mine:
+                yield by_number[number]
+            else:
+                self._unproven.discard(by_number[number].nodeid)  # it is the other's to prove
 
     def _check_timed(self, items: list[pytest.Item]) -> None:
         """What course.toml declares as timed is in the hidden suite, with those points."""
@@ -340,10 +327,8 @@ class Plugin:
 
     def finish(self) -> None:
         """The run is over: settle on names for the mistakes, and let go of everything."""
-        hints = {chaff.name: chaff.hint for chaff in self.suite.chaffs}
-        for nodeid, name in self._replays.named().items():
-            record = self._records[nodeid]
-            record.diagnosis, record.hint = name, hints.get(name) if name else None
+        self.run.matches = {self._records[nodeid].id: names for nodeid, names in self._replays.found.items()}
+        name_mistakes(self.run, self.suite.chaffs)
         self.process.close()
         self.run.output = "".join(self.process.printed)
         InputSource.current = None
@@ -441,10 +426,10 @@ def _function(item: pytest.Item) -> str:
     return item.nodeid.removesuffix(item.name) + function_name(item)
 
 
-def rehearse_suite(suite: Suite, sandbox: Sandbox, enough: Callable[[], bool]) -> None:
+def rehearse_suite(suite: Suite, sandbox: Sandbox, enough: Callable[[], bool], share: Share | None = None) -> None:
     """Have the chaffs of a suite that remembers answer its tests, until it is enough, so that a mistake is named at once later.
     Runs no learner code."""
-    resident.run(Plugin, suite, sandbox, enough=enough, rehearse=True)
+    resident.run(Plugin, suite, sandbox, enough=enough, share=share, rehearse=True)
 
 
 def run_suite(
@@ -453,14 +438,16 @@ def run_suite(
     watcher: Watcher | None = None,
     *,
     enough: Callable[[], bool] = lambda: False,
+    share: Share | None = None,
     collect_only: bool = False,
 ) -> SuiteRun:
     """Run public and hidden tests of one exercise on one learner's package. Faults of the suite are in `problems`.
 
     `watcher` is told of each test as soon as it has run. After a KeyboardInterrupt, which is passed on, the next run is as good.
-    Tests that are left when it is `enough` stay "blocked". With `collect_only` nothing runs: the tests are listed, with their points.
+    Tests that are left when it is `enough` stay "blocked", and so do those that another process takes, where there is a `share`.
+    With `collect_only` nothing runs: the tests are listed, with their points.
     """
-    return resident.run(Plugin, suite, sandbox, watcher, enough=enough, collect_only=collect_only)
+    return resident.run(Plugin, suite, sandbox, watcher, enough=enough, share=share, collect_only=collect_only)
 
 
-__all__ = ["Plugin", "SandboxError", "Suite", "SuiteRun", "points", "rehearse_suite", "run_suite"]
+__all__ = ["Plugin", "SandboxError", "Suite", "points", "rehearse_suite", "run_suite"]

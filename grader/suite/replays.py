@@ -76,6 +76,11 @@ class Replays:
         self._suite, self._sandbox, self._reference = suite, sandbox, reference
         self._search = Search(suite.chaffs, seconds=suite.diagnosis_seconds)
 
+    @property
+    def found(self) -> dict[str, list[str]]:
+        """By failed test, all chaffs that explain it."""
+        return self._search.found
+
     def named(self) -> dict[str, str | None]:
         """By failed test, the chaff that explains it, as far as is known by now."""
         return settle(self._search.found)

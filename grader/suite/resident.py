@@ -21,7 +21,9 @@ import pytest
 if TYPE_CHECKING:
     from grader.sandbox.client import Sandbox
 
-    from .plugin import Plugin, Suite, SuiteRun, Watcher
+    from .plugin import Plugin, Suite, Watcher
+    from .records import SuiteRun
+    from .sharing import Share
 
 CONFIG = Path(__file__).with_name("pytest.ini")
 KEPT = 24  # suites; a course has fewer
@@ -69,11 +71,13 @@ class Resident:
         items = self.plugin.select(self.session.items)
         if collect_only:
             return
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        following = dict(zip(items, [*items[1:], None], strict=True))
+        for item in self.plugin.mine(items):
             if self.plugin.is_enough():
-                self.session._setupstate.teardown_exact(None)
                 break
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            self.session._setupstate.teardown_exact(item)  # another process may have taken what was to follow
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following[item])
+        self.session._setupstate.teardown_exact(None)
 
     def close(self) -> None:
         """End pytest."""
@@ -96,6 +100,7 @@ def run(
     watcher: Watcher | None = None,
     *,
     enough: Callable[[], bool] = lambda: False,
+    share: Share | None = None,
     rehearse: bool = False,
     collect_only: bool = False,
 ) -> SuiteRun:
@@ -104,7 +109,7 @@ def run(
     key = _key(suite)
     resident = _residents.pop(key, None)
     plugin = make() if resident is None else resident.plugin
-    plugin.begin(suite, sandbox, watcher, enough, rehearse=rehearse)
+    plugin.begin(suite, sandbox, watcher, enough, share=share, rehearse=rehearse)
     logging.disable(logging.CRITICAL)
     whole = False
     try:

@@ -11,7 +11,7 @@ from rich.text import Text
 from grader import display
 from grader.course import Course, Exercise
 from grader.grading.result import Result, TestResult
-from grader.suite.plugin import TestRecord
+from grader.suite.records import TestRecord
 
 ROOMY = 45  # lines of a terminal from which on more than one failure is shown
 

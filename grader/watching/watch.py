@@ -9,12 +9,9 @@ is saved, chaffs answer the tests ahead, so that the next mistake is named at on
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from grader.course import Course, Exercise
 from grader.grading.grade import Grader
@@ -24,71 +21,13 @@ from grader.grading.result import Result
 from grader.progress import remember, unfinished_below
 from grader.sandbox.client import SandboxError
 from grader.submission import own_submission
-from grader.suite.plugin import TestRecord
+from grader.suite.records import TestRecord
 
+from .interrupts import Interrupts, Outdated
 from .saves import Saves
 from .screen import Screen
 
 LATER = "it is timed once everything else is right"
-
-
-class Outdated(KeyboardInterrupt):
-    """What is running is of no use any more. Everything lets a KeyboardInterrupt through."""
-
-
-class Interrupts:
-    """Lets another thread, and Ctrl-C, end what the main thread is running: once per run, and nothing outside of a run."""
-
-    def __init__(self) -> None:
-        self.ended = False  # Ctrl-C was pressed
-        self._running = self._outdated = self._puts_off = False
-        self._main = threading.main_thread().ident
-
-    def __enter__(self) -> Interrupts:
-        self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGUSR1)}
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def interrupt(self) -> None:
-        """From any thread: what is running is outdated."""
-        assert self._main is not None
-        signal.pthread_kill(self._main, signal.SIGUSR1)
-
-    def check(self) -> None:
-        """End the run if it was told to end and something on the way ignored that."""
-        if self._outdated:
-            raise Outdated
-
-    @contextlib.contextmanager
-    def run(self) -> Iterator[None]:
-        """Something that can be ended: raises `Outdated`."""
-        self._outdated, self._running = False, True
-        try:
-            yield
-        finally:
-            self._running = False
-
-    @contextlib.contextmanager
-    def put_off(self) -> Iterator[None]:
-        """Something that asks for itself whether Ctrl-C was pressed, and that must not be torn."""
-        self._puts_off = True
-        try:
-            yield
-        finally:
-            self._puts_off = False
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        first_time = not (self._outdated or self.ended)
-        self.ended = self.ended or number == signal.SIGINT
-        if self._running:
-            self._outdated = True
-            if first_time:
-                raise Outdated
-        elif number == signal.SIGINT and not self._puts_off:
-            raise KeyboardInterrupt
 
 
 class Watch:
@@ -183,11 +122,10 @@ class Watch:
         def watcher(record: TestRecord, diagnosis: str | None) -> None:
             nonlocal told
             self._interrupts.check()
-            if told or not first:
+            if told or record.id not in first:
                 return
-            if record.id in first:
-                early.append(record)
-            if record.id not in first or record.outcome in ("failed", "blocked"):
+            early.append(record)
+            if record.outcome in ("failed", "blocked") or len(early) == len(first):
                 told = True
                 hint = next((chaff.hint for chaff in self.grader.materials(exercise).chaffs if chaff.name == diagnosis), None)
                 self.screen.show_early(exercise, early, hint, since)

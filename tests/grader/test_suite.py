@@ -17,7 +17,8 @@ from grader.suite import diagnosis, plugin
 from grader.suite.by_hand import ByHandRule
 from grader.suite.diagnosis import Chaff, MeasuredPeak, Search, same_value, settle
 from grader.suite.inputs import InputSource
-from grader.suite.plugin import Suite, SuiteRun, TestRecord, run_suite
+from grader.suite.plugin import Suite, run_suite
+from grader.suite.records import SuiteRun, TestRecord
 
 DOUBLE = "def double(x):\n    return 2 * x\n"
 HEAD = "import pytest, torch\nfrom grader.suite import *\n"

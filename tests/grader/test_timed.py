@@ -17,7 +17,8 @@ from grader.sandbox.client import Limits, Package
 from grader.suite.arms import Contest, WorkerArm
 from grader.suite.diagnosis import Chaff
 from grader.suite.judge import Timed
-from grader.suite.plugin import Suite, SuiteRun, TestRecord, run_suite
+from grader.suite.plugin import Suite, run_suite
+from grader.suite.records import SuiteRun, TestRecord
 
 REFERENCE = """
 def add_up(numbers):

@@ -22,8 +22,8 @@ import pytest
 
 from grader.authoring.kit import make_kit
 from grader.course import Course
+from grader.watching.interrupts import Interrupts, Outdated
 from grader.watching.saves import Saves
-from grader.watching.watch import Interrupts, Outdated
 from tests.grader.small_course import BASE, DOUBLE, QUADRUPLE, ROOT, TOP, write_course
 
 PATIENCE = 90.0  # seconds, on a busy machine
