@@ -41,9 +41,9 @@ GC_THRESHOLDS = 20_000, 10, 10  # instead of 700: objects that were made before 
 
 
 def trade_memory_for_time() -> None:
-    """For a trusted process, once its zygote is forked: a tensor takes memory that another gave back, and not pages that the kernel
-    has to clear, which is a fifth of the CPU time of some suites; and torch's own 200,000 objects are not looked through for garbage
-    every few seconds, which is a tenth. Only workers have their memory measured."""
+    """For a process whose memory nobody measures, once its zygote is forked, if it has one: a tensor takes memory that another gave
+    back, and not pages that the kernel has to clear, which is a fifth of the CPU time of some suites; and torch's own 200,000 objects
+    are not looked through for garbage every few seconds, which is a tenth."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     try:

@@ -150,6 +150,7 @@ class Plugin:
             kept.append(item)
         proofs = {item.nodeid for item in kept if "by_hand" in getattr(item, "fixturenames", ())}
         self._unproven = proofs or {"nothing can prove it"}
+        self._to_measure = {item.nodeid for item in kept if "peak_memory" in getattr(item, "fixturenames", ())}
         self._check_timed(kept)
         # A test that wants a fresh process, or one that never held much memory, comes early: then most cost no process of their own.
         # What the by-hand tests find out comes early, too: see `_is_watched`. While one of two processes trains a model, the other
@@ -175,6 +176,7 @@ class Plugin:
                 yield by_number[number]
             else:
                 self._unproven.discard(by_number[number].nodeid)  # it is the other's to prove
+                self._to_measure.discard(by_number[number].nodeid)
 
     def _check_timed(self, items: list[pytest.Item]) -> None:
         """What course.toml declares as timed is in the hidden suite, with those points."""
@@ -205,6 +207,7 @@ class Plugin:
         record.message = self._blocked()
         if record.message is None:
             self.process.watch(self._is_watched(record))
+            self.process.hurry(not self._to_measure and not case.is_measured)
             try:
                 pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
                 record.outcome = "passed"
@@ -214,6 +217,7 @@ class Plugin:
                 self._judge(case, record, error)
         if record.outcome == "passed":
             self._unproven.discard(pyfuncitem.nodeid)
+        self._to_measure.discard(pyfuncitem.nodeid)
         self._note_timing(pyfuncitem, record)
         record.message = fit(record.message)
         if self._watcher is not None:

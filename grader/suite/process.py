@@ -19,6 +19,7 @@ class LearnerProcess:
     def __init__(self, sandbox: Sandbox, package: Package, limits: Limits) -> None:
         self._sandbox, self._package, self._limits = sandbox, package, limits
         self._watch = self._watching = True  # as it is to be, and as it is in the worker
+        self._hurry = self._hurries = False
         self._until = math.inf  # on `time.monotonic`: when no request is answered any more
         self.worker: Worker | None = None
         self.printed: list[str] = []
@@ -42,13 +43,21 @@ class LearnerProcess:
         if self.worker is None:
             self.worker = self._sandbox.worker(self._package, self._limits)
             self.worker.until = self._until
-            self._watching = True
+            self._watching, self._hurries = True, False
             self._tell()
         return self.worker
 
     def watch(self, wanted: bool) -> None:
         """Whether calls of forbidden functions are looked for from now on while the code runs."""
         self._watch = wanted
+        self._tell_if_alive()
+
+    def hurry(self, wanted: bool) -> None:
+        """Whether speed is what counts from now on, since memory is not measured any more."""
+        self._hurry = wanted
+        self._tell_if_alive()
+
+    def _tell_if_alive(self) -> None:
         if self.worker is not None and self.worker.alive:
             with contextlib.suppress(WorkerGone):
                 self._tell()
@@ -57,6 +66,9 @@ class LearnerProcess:
         if self._watch != self._watching and self.worker is not None:
             self.worker.request(wire.Request(operation="watch", extra=self._watch), wire.Blob(), {})
             self._watching = self._watch
+        if self._hurry and not self._hurries and self.worker is not None:
+            self.worker.request(wire.Request(operation="hurry"), wire.Blob(), {})
+            self._hurries = True
 
     def renew(self, *, even_alive: bool = False) -> None:
         """Before a test: forget a dead worker, or any."""
@@ -69,6 +81,8 @@ class LearnerProcess:
         """Whether the worker once held, or still holds, much more memory than it needs, so that a new peak would not be seen."""
         if self.worker is None:
             return False
+        if self._hurries:  # it keeps what it freed
+            return True
         try:
             peak, now = self.worker.memory("VmPeak"), self.worker.explained_memory()
         except WorkerGone:
@@ -103,6 +117,9 @@ class OwnProcess(LearnerProcess):
 
     def watch(self, wanted: bool) -> None:
         """Always: speed does not matter here."""
+
+    def hurry(self, wanted: bool) -> None:
+        """Never: nor does memory."""
 
     def renew(self, *, even_alive: bool = False) -> None:
         """Nothing to renew: there is one process."""
