@@ -3,7 +3,8 @@
 What failed last time is run first, and a test among it that fails again is told at once; what needs a clock comes last, once
 everything else is right. A newer save, and Ctrl-C, interrupt what is running. The inputs stay the same from save to save, so that an
 error stays put while it is looked for and references need not compute again; once everything passes they are drawn anew. While nothing
-is saved, chaffs answer the tests ahead, so that the next mistake is named at once.
+is saved, chaffs answer the tests ahead, so that the next mistake is named at once. Where there are two cores, a second process
+runs a part of the tests (`pair`).
 """
 
 from __future__ import annotations

@@ -330,13 +330,13 @@ def test_temperature_zero_takes_the_largest(learner, reference):
 @points(0.5, "robustness")
 def test_a_generator_repeats_and_moves_on(learner, reference):
     """The same generator seed draws the same ids again, whatever torch's global seed is; one generator draws new ones each time."""
-    props = learner.file("props")
-    logits = torch.zeros(FEW, V)
+    props, rows = learner.file("props"), 30
+    logits = torch.zeros(rows, V)
     one, other = some_seed(), some_seed() + 1_000_000
     same = "the ids drawn again with the same seed"
     props.seed(1)
     first = learner.sample_next(logits, generator=generator(learner, one))
-    assert_shape(first, [FEW], what="what is drawn")
+    assert_shape(first, [rows], what="what is drawn")
     props.seed(2)
     going = generator(learner, one)
     assert_equal(learner.sample_next(logits, generator=going), first, what=same)
@@ -356,10 +356,10 @@ def test_a_generator_repeats_and_moves_on(learner, reference):
     if not torch.equal(learner.sample_next(held), first):
         fail("A draw with a generator of its own moves torch's global generator, too.")
     # The loop hands its generator on, to every step.
-    model, ids = model_of(learner, torch.zeros(1, V, V)), torch.zeros(FEW, 2, dtype=torch.int64)
+    model, ids = model_of(learner, torch.zeros(1, V, V)), torch.zeros(rows, 2, dtype=torch.int64)
     props.seed(1)
     first = learner.generate(model, ids, 2, generator=generator(learner, one))
-    assert_shape(first, [FEW, 4], what="what generate gives")
+    assert_shape(first, [rows, 4], what="what generate gives")
     if torch.equal(first[:, 2], first[:, 3]):
         fail("Every step of generate draws the same ids.")
     props.seed(2)
