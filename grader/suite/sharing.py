@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import mmap
 import struct
@@ -30,13 +29,16 @@ class Board:
 
     def begin(self, of: object) -> int:
         """A new run; its number. `of` says what it is about: tests keep their owners only as long as that is the same."""
-        with self._locked():
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX)
             number = NUMBER.unpack_from(self._page)[0] + 1
             NUMBER.pack_into(self._page, 0, number)
             self._page[TAKEN:OWNER] = bytes(ROOM)
             if of != self._of:
                 self._page[OWNER:] = bytes(ROOM)
-        self._of = of
+            self._of = of
+        finally:
+            self.let_go()
         return number
 
     def end(self) -> None:
@@ -45,21 +47,20 @@ class Board:
 
     def take(self, run: int, side: int, test: int, *, leftover: bool) -> bool:
         """Whether a test is this side's to run; `leftover`: even if it was the other's."""
-        with self._locked():
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX)  # in here: an interruption that follows at once must not leave it locked
             if NUMBER.unpack_from(self._page)[0] != run or self._page[TAKEN + test]:
                 return False
             if not leftover and self._page[OWNER + test] not in (0, side):
                 return False
             self._page[TAKEN + test], self._page[OWNER + test] = 1, side
             return True
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        fcntl.lockf(self._file, fcntl.LOCK_EX)
-        try:
-            yield
         finally:
-            fcntl.lockf(self._file, fcntl.LOCK_UN)
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Whoever was interrupted holds nothing that the other waits for."""
+        fcntl.lockf(self._file, fcntl.LOCK_UN)
 
 
 class Share:

@@ -105,7 +105,7 @@ class Pair:
         self._board = Board()
         self._pid = 0
         self._channel: Channel | None = None
-        self._open: int | None = None  # the number of a run that is not over there
+        self._open: int | None = None  # the number of the run that is not over there, and is waited for
         self._theirs: SuiteRun | None = None
         if not hasattr(os, "fork") or len(affinity.cores()) < 2:
             return
@@ -131,7 +131,7 @@ class Pair:
         if is_timed or not self._is_ready():
             self._board.end()  # nor a rehearsal
             return run_suite(suite, sandbox, watcher)
-        number = self._open = self._board.begin((suite.learner.main, suite.seed))
+        number = self._board.begin((suite.learner.main, suite.seed))
         self._theirs = None
 
         def tell(record: TestRecord, diagnosis: str | None) -> None:
@@ -142,6 +142,7 @@ class Pair:
 
         try:
             self._channel.send(Run(number, suite))
+            self._open = number
             mine = run_suite(suite, sandbox, tell, share=Share(self._board, number, LEADER))
             self._wait(watcher, suite.exercise_seconds + GRACE_SECONDS)
         except KeyboardInterrupt:
@@ -162,10 +163,9 @@ class Pair:
         rehearse_suite(suite, sandbox, enough, share)
 
     def _is_ready(self) -> bool:
-        """Whether the other process is there and waits for something to do."""
+        """Whether the other process is there. What it is still doing ends when it is sent something else to do."""
         if self._pid and self._channel is None:  # its threads come after the zygote's fork
             self._channel = Channel(self._connection)
-        self._wait(None, GRACE_SECONDS)
         return bool(self._pid)
 
     def _wait(self, watcher: Watcher | None, seconds: float) -> None:
@@ -191,6 +191,7 @@ class Pair:
 
     def _stop(self) -> None:
         """The run is of no use any more: end it there, too."""
+        self._open = None
         self._board.end()
         if self._pid:
             os.kill(self._pid, signal.SIGUSR1)
@@ -246,6 +247,7 @@ def _work(channel: Channel, board: Board, sandbox: Sandbox, interrupts: Interrup
         run = None
         with contextlib.suppress(KeyboardInterrupt), interrupts.run():
             run = run_suite(suite, sandbox, watcher, share=share)
+        board.let_go()
         channel.send(Done(number, run))
         with contextlib.suppress(SandboxError):  # said where it is needed
             sandbox.prepare(suite.limits)

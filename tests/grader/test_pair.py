@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -59,6 +60,27 @@ def test_nothing_is_taken_of_a_run_that_is_over():
     board.end()
     assert not board.take(run, PARTNER, 1, leftover=True)
     assert taken(board, board.begin("these inputs"), LEADER, [0, 1]) == [0, 1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the file is found in /proc")
+def test_an_interruption_leaves_nothing_locked(monkeypatch):
+    board = Board()
+    lockf = fcntl.lockf
+
+    def interrupted(file: Any, how: int) -> None:
+        lockf(file, how)
+        if how == fcntl.LOCK_EX:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "lockf", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            board.take(0, LEADER, 0, leftover=False)
+        with pytest.raises(KeyboardInterrupt):
+            board.begin("these inputs")
+    path = f"/proc/{os.getpid()}/fd/{board._file.fileno()}"
+    other = f"import fcntl; fcntl.lockf(open({path!r}, 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    subprocess.run([sys.executable, "-c", other], check=True, timeout=60)
 
 
 # --- one run of two parts ---
