@@ -148,6 +148,7 @@ class Plugin:
             self._records[item.nodeid] = record
             self.run.tests.append(record)
             kept.append(item)
+        self._numbers = {name: number for number, name in enumerate(self._records)}
         proofs = {item.nodeid for item in kept if "by_hand" in getattr(item, "fixturenames", ())}
         self._unproven = proofs or {"nothing can prove it"}
         self._to_measure = {item.nodeid for item in kept if "peak_memory" in getattr(item, "fixturenames", ())}
@@ -169,13 +170,11 @@ class Plugin:
         if self._share is None:
             yield from items
             return
-        numbers = {name: number for number, name in enumerate(self._records)}
-        by_number = {numbers[item.nodeid]: item for item in items}
+        by_number = {self._numbers[item.nodeid]: item for item in items}
         for number, is_mine in self._share.mine(list(by_number)):
             if is_mine:
                 yield by_number[number]
             else:
-                self._unproven.discard(by_number[number].nodeid)  # it is the other's to prove
                 self._to_measure.discard(by_number[number].nodeid)
 
     def _check_timed(self, items: list[pytest.Item]) -> None:
@@ -217,6 +216,8 @@ class Plugin:
                 self._judge(case, record, error)
         if record.outcome == "passed":
             self._unproven.discard(pyfuncitem.nodeid)
+            if self._share is not None:
+                self._share.note_passed(self._numbers[pyfuncitem.nodeid])
         self._to_measure.discard(pyfuncitem.nodeid)
         self._note_timing(pyfuncitem, record)
         record.message = fit(record.message)
@@ -228,7 +229,13 @@ class Plugin:
         """Whether calls of forbidden functions are looked for in a test: in all until the by-hand tests have passed, and after one in
         which there was such a call. Of the others some are drawn, and nobody can know which."""
         draw = hashlib.sha256(f"{self.suite.seed}:{record.id}:watched".encode()).digest()[0] / 256
-        return bool(self._unproven) or draw < WATCHED
+        return self._is_suspect() or draw < WATCHED
+
+    def _is_suspect(self) -> bool:
+        if self._share is None:
+            return bool(self._unproven)
+        passed = {name for name in self._unproven if name in self._numbers and self._share.has_passed(self._numbers[name])}
+        return self._share.was_seen() or bool(self._unproven - passed)
 
     def _note_timing(self, item: pytest.Function, record: TestRecord) -> None:
         """Keep the figures; code that takes what the slow anchor takes most likely does what that does."""
@@ -290,6 +297,8 @@ class Plugin:
         elif isinstance(error, ForbiddenCall):
             record.message = forbidden_sentence(error)
             self._unproven.add(item.nodeid)
+            if self._share is not None:
+                self._share.note_seen()
         elif isinstance(error, WorkerGone):
             record.message = str(error)
             self._hangs += error.hung

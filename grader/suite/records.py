@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -71,5 +72,6 @@ def merged(one: SuiteRun, other: SuiteRun, chaffs: Sequence[Chaff]) -> SuiteRun 
 
 
 def _same(one: str, other: str) -> int:
-    """How many characters two texts begin with that are the same."""
-    return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    """How many characters the lines have with which both texts begin."""
+    pairs = zip(one.splitlines(keepends=True), other.splitlines(keepends=True), strict=False)
+    return sum(len(line) for line, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 ROOM = 4096  # tests of one suite
 NUMBER = struct.Struct("q")  # of the run, at the beginning of the page
-TAKEN, OWNER = NUMBER.size, NUMBER.size + ROOM
+SEEN, TAKEN = NUMBER.size, NUMBER.size + 1
+PASSED, OWNER = TAKEN + ROOM, TAKEN + 2 * ROOM
 LEADER, PARTNER = 1, 2
 
 
@@ -33,7 +34,7 @@ class Board:
             fcntl.lockf(self._file, fcntl.LOCK_EX)
             number = NUMBER.unpack_from(self._page)[0] + 1
             NUMBER.pack_into(self._page, 0, number)
-            self._page[TAKEN:OWNER] = bytes(ROOM)
+            self._page[SEEN:OWNER] = bytes(OWNER - SEEN)
             if of != self._of:
                 self._page[OWNER:] = bytes(ROOM)
             self._of = of
@@ -58,6 +59,15 @@ class Board:
         finally:
             self.let_go()
 
+    def note(self, run: int, place: int) -> None:
+        """Set a mark that both see, for this run."""
+        if NUMBER.unpack_from(self._page)[0] == run:
+            self._page[place] = 1
+
+    def is_noted(self, place: int) -> bool:
+        """Whether one of the two has set it."""
+        return bool(self._page[place])
+
     def let_go(self) -> None:
         """Whoever was interrupted holds nothing that the other waits for."""
         fcntl.lockf(self._file, fcntl.LOCK_UN)
@@ -75,3 +85,19 @@ class Share:
         for leftover in (False, True):
             for test in tests:
                 yield test, self._board.take(self._run, self._side, test, leftover=leftover)
+
+    def note_passed(self, test: int) -> None:
+        """A test of this side has passed."""
+        self._board.note(self._run, PASSED + test)
+
+    def has_passed(self, test: int) -> bool:
+        """Whether a test has passed, on either side."""
+        return self._board.is_noted(PASSED + test)
+
+    def note_seen(self) -> None:
+        """A forbidden call was seen."""
+        self._board.note(self._run, SEEN)
+
+    def was_seen(self) -> bool:
+        """Whether one was seen, on either side."""
+        return self._board.is_noted(SEEN)

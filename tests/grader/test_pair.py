@@ -98,17 +98,19 @@ def test_the_whole_has_each_test_from_whoever_ran_it_and_settles_on_names_for_al
     one = SuiteRun(
         tests=[record("a", "failed", diagnosis="x"), record("b"), record("c", "blocked", message="not run: too slow")],
         matches={"a": ["x", "y"]},
-        output="hello\nfrom one\n",
+        output="hello\nhere I am\n",
     )
     other = SuiteRun(
-        tests=[record("a"), record("b", "failed", diagnosis="y"), record("c")], matches={"b": ["y"]}, output="hello\nto you\n"
+        tests=[record("a"), record("b", "failed", diagnosis="y"), record("c")],
+        matches={"b": ["y"]},
+        output="hello\nhere you are\n",
     )
     whole = merged(one, other, [chaff("x"), chaff("y")])
     assert [test.outcome for test in whole.tests] == ["failed", "failed", "blocked"]
     assert [test.diagnosis for test in whole.tests] == ["y", "y", None]  # what explains most
     assert [test.hint for test in whole.tests] == ["Is it y?", "Is it y?", None]
     assert whole.tests[2].message == "not run: too slow"
-    assert whole.output == "hello\nfrom one\nto you\n"
+    assert whole.output == "hello\nhere I am\nhere you are\n"
 
 
 def test_problems_of_both_parts_are_told_once_and_other_tests_are_no_part():

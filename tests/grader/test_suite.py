@@ -922,6 +922,29 @@ def test_the_spy_rests_after_the_by_hand_tests_have_passed_in_later_processes_to
     assert "watch" not in asked  # nothing was proven
 
 
+def test_code_is_watched_until_the_by_hand_tests_of_another_process_have_passed_there(run, monkeypatch):
+    monkeypatch.setattr(plugin, "WATCHED", 0)
+    board = Board()
+    assert board.take(board.begin("inputs"), LEADER, 2, leftover=False)  # the by-hand test, the last one in the file
+
+    def outcomes_beside(marks: Callable[[Share], object]) -> list[str]:
+        number = board.begin("inputs")
+        assert board.take(number, LEADER, 2, leftover=False)
+        marks(Share(board, number, LEADER))
+        return [
+            record.outcome for record in run(BEFORE + BY_HAND, HIDING, calls=[SOFTMAX], share=Share(board, number, PARTNER)).tests
+        ]
+
+    assert outcomes_beside(lambda share: None) == ["failed", "failed", "blocked"]
+    assert outcomes_beside(lambda share: share.note_passed(2)) == ["passed", "passed", "blocked"]
+    assert outcomes_beside(lambda share: (share.note_passed(2), share.note_seen())) == ["failed", "failed", "blocked"]
+    assert outcomes_beside(lambda share: Share(board, 0, LEADER).note_passed(2)) == [
+        "failed",
+        "failed",
+        "blocked",
+    ]  # of another run
+
+
 def test_a_call_that_is_hidden_from_the_by_hand_test_is_seen_in_some_other_and_watched_from_there_on(run):
     many = BEFORE.replace("[2, 3]", "range(5, 45)")
     dodging = (
