@@ -253,6 +253,7 @@ TRICKS = {
 def test_work_is_seen_wherever_it_is_done(run, trick):
     source = SLOW.replace("add_up", "slowly") + textwrap.dedent(TRICKS[trick])
     record = only(run(source))
+    assert record.timing is not None, (record.outcome, record.message)
     assert record.outcome != "passed" and record.timing.ratio > record.timing.limit, (record.outcome, record.message)
 
 
