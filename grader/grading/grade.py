@@ -336,9 +336,7 @@ def _is_full(test: TestRecord | TestResult) -> bool:
 
 def _lost(test: TestRecord | TestResult) -> float:
     """Points."""
-    if _is_full(test):
-        return 0.0
-    return test.max_points * (1 - test.share) if isinstance(test, TestRecord) else test.max_points - test.points
+    return 0.0 if _is_full(test) else test.max_points - test.points
 
 
 def _results(records: list[TestRecord]) -> list[TestResult]:
@@ -347,7 +345,7 @@ def _results(records: list[TestRecord]) -> list[TestResult]:
             id=record.id,
             title=record.title,
             category=record.category,
-            points=record.max_points * (1.0 if record.outcome == "passed" else record.share),
+            points=record.points,
             max_points=record.max_points,
             outcome=record.outcome,
             visible=record.visible,

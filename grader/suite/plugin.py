@@ -7,7 +7,7 @@ import math
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +149,8 @@ class Plugin:
             self.run.tests.append(record)
             kept.append(item)
         self._numbers = {name: number for number, name in enumerate(self._records)}
-        proofs = {item.nodeid for item in kept if "by_hand" in getattr(item, "fixturenames", ())}
-        self._unproven = proofs or {"nothing can prove it"}
-        self._to_measure = {item.nodeid for item in kept if "peak_memory" in getattr(item, "fixturenames", ())}
+        self._unproven = {item.nodeid for item in kept if "by_hand" in _fixtures(item)} or {"nothing can prove it"}
+        self._to_measure = {item.nodeid for item in kept if "peak_memory" in _fixtures(item)}
         self._check_timed(kept)
         # A test that wants a fresh process, or one that never held much memory, comes early: then most cost no process of their own.
         # What the by-hand tests find out comes early, too: see `_is_watched`. While one of two processes trains a model, the other
@@ -161,7 +160,7 @@ class Plugin:
             kept,
             key=lambda item: (
                 self._records[item.nodeid].id not in self.suite.first,
-                min((rank.get(name, 4) for name in getattr(item, "fixturenames", ())), default=4),
+                min((rank.get(name, 4) for name in _fixtures(item)), default=4),
             ),
         )
 
@@ -432,6 +431,11 @@ def _is_bare_assert(error: BaseException, path: Path) -> bool:
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     return isinstance(error, AssertionError) and frame is not None and frame.tb_frame.f_code.co_filename == str(path)
+
+
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    """The names of what a test is given."""
+    return getattr(item, "fixturenames", ())
 
 
 def _function(item: pytest.Item) -> str:

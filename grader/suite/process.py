@@ -44,7 +44,7 @@ class LearnerProcess:
             self.worker = self._sandbox.worker(self._package, self._limits)
             self.worker.until = self._until
             self._watching, self._hurries = True, False
-            self._tell()
+            self._tell(self.worker)
         return self.worker
 
     def watch(self, wanted: bool) -> None:
@@ -60,14 +60,14 @@ class LearnerProcess:
     def _tell_if_alive(self) -> None:
         if self.worker is not None and self.worker.alive:
             with contextlib.suppress(WorkerGone):
-                self._tell()
+                self._tell(self.worker)
 
-    def _tell(self) -> None:
-        if self._watch != self._watching and self.worker is not None:
-            self.worker.request(wire.Request(operation="watch", extra=self._watch), wire.Blob(), {})
+    def _tell(self, worker: Worker) -> None:
+        if self._watch != self._watching:
+            worker.request(wire.Request(operation="watch", extra=self._watch), wire.Blob(), {})
             self._watching = self._watch
-        if self._hurry and not self._hurries and self.worker is not None:
-            self.worker.request(wire.Request(operation="hurry"), wire.Blob(), {})
+        if self._hurry and not self._hurries:
+            worker.request(wire.Request(operation="hurry"), wire.Blob(), {})
             self._hurries = True
 
     def renew(self, *, even_alive: bool = False) -> None:

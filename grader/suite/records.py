@@ -31,6 +31,11 @@ class TestRecord(msgspec.Struct, kw_only=True):
     detail: str | None = None
 
     @property
+    def points(self) -> float:
+        """What it gives."""
+        return self.max_points * (1.0 if self.outcome == "passed" else self.share)
+
+    @property
     def was_run(self) -> bool:
         """Whether its turn came; a test that could not be run says why."""
         return self.outcome != "blocked" or self.message is not None

@@ -18,7 +18,8 @@ from typing import Any
 import torch  # noqa: F401 - before the fork
 
 from grader.sandbox.client import Sandbox
-from grader.watching.pair import Pair
+from grader.watching.pair import Channel, Pair
+from tests.grader.processes import descendants, runs
 
 
 class Desk:
@@ -76,6 +77,22 @@ def interrupted(desk: Desk) -> list[Any]:
     return ["not interrupted"]
 
 
+def never_sent(desk: Desk) -> list[Any]:
+    """The first process is interrupted just before the second hears of the run; then a whole run."""
+    send = Channel.send
+
+    def interrupt(*_: Any) -> None:
+        Channel.send = send
+        raise KeyboardInterrupt
+
+    Channel.send = interrupt
+    try:
+        desk.grade()
+    except KeyboardInterrupt:
+        return ["interrupted", desk.grade()]
+    return ["not interrupted"]
+
+
 def told(desk: Desk) -> list[Any]:
     """What the watcher hears of."""
     heard: list[list[Any]] = []
@@ -99,6 +116,7 @@ def timed(desk: Desk) -> list[Any]:
 SCENARIOS: dict[str, Callable[[Desk], list[Any]]] = {
     "twice": twice,
     "interrupted": interrupted,
+    "never sent": never_sent,
     "told": told,
     "rehearsed": rehearsed,
     "timed": timed,
@@ -113,19 +131,7 @@ def main() -> None:
     os.environ["FIRST"] = str(os.getpid())
     with Pair("auto") as pair, Sandbox("auto", start="fork") as sandbox:
         found = SCENARIOS[scenario](Desk(folder, pair, sandbox))
-    print(json.dumps({"found": found, "left": _left()}))
-
-
-def _left() -> list[str]:
-    """Child processes that are still there."""
-    return [path.parent.name for path in Path("/proc").glob("[0-9]*/stat") if f") S {os.getpid()} " in _read(path)]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
+    print(json.dumps({"found": found, "left": [pid for pid in descendants(os.getpid()) if runs(pid)]}))
 
 
 if __name__ == "__main__":

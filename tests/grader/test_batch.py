@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from grader.grading.protocol import BatchError, Died, Finished, Job, Task, finis
 from grader.grading.result import Result, read_result, result_path, write_result
 from grader.grading.runner import grading
 from grader.submission import Submission, find_submissions
+from tests.grader.processes import descendants, runs
 from tests.grader.small_course import BASE, DOUBLE, QUADRUPLE, ROOT, TOP, write_course, write_submission
 
 EXERCISES = [BASE, TOP]
@@ -345,26 +346,6 @@ def test_a_broken_course_is_found_before_the_first_submission(classroom, graded,
 
 
 # --- with real runners ---
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """The numbers of all processes below one."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int(entry.joinpath("stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError):
-            continue
-        if parent == pid:
-            yield int(entry.name)
-            yield from descendants(int(entry.name))
-
-
-def runs(pid: int) -> bool:
-    """Whether a process is there and has not ended: one that only waits to be reaped has."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.slow

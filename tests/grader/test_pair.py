@@ -234,6 +234,14 @@ def test_an_interruption_ends_both_and_the_next_run_is_whole(place):
 
 @two_cores
 @pytest.mark.timeout(200)
+def test_a_run_that_was_never_sent_is_not_waited_for(place):
+    what, result = play(place, "never sent")
+    assert (what, result["points"]) == ("interrupted", 4)
+    assert set(result["who"].values()) == {"first", "second"}  # it was not given up
+
+
+@two_cores
+@pytest.mark.timeout(200)
 def test_a_second_process_that_dies_costs_nothing(place):
     meets = {0: 'meet("left", "right")', 1: 'meet("right", "left")'}
     write_tests(place, {number: f"{line}; is_second() and os.kill(os.getpid(), 9)" for number, line in meets.items()})

@@ -28,6 +28,7 @@ from grader.sandbox.remote import (
     RemoteObject,
     Session,
 )
+from tests.grader.processes import runs
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="tiers A to C need Linux")
 
@@ -920,21 +921,13 @@ def test_nothing_outlives_a_sandbox():
     root, pids = sandbox._root, [sandbox._zygote, *(worker.pid for worker in workers)]
     sandbox.close()
     for _ in range(500):
-        if not any(_runs(pid) for pid in pids):
+        if not any(runs(pid) for pid in pids):
             break
         time.sleep(0.01)
-    assert not [pid for pid in pids if _runs(pid)]
+    assert not [pid for pid in pids if runs(pid)]
     assert not os.path.exists(root)
     for worker in workers:
         worker.kill()
-
-
-def _runs(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(") ")[2][0] != "Z"
-    except OSError:
-        return False
 
 
 @linux

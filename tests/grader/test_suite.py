@@ -938,11 +938,8 @@ def test_code_is_watched_until_the_by_hand_tests_of_another_process_have_passed_
     assert outcomes_beside(lambda share: None) == ["failed", "failed", "blocked"]
     assert outcomes_beside(lambda share: share.note_passed(2)) == ["passed", "passed", "blocked"]
     assert outcomes_beside(lambda share: (share.note_passed(2), share.note_seen())) == ["failed", "failed", "blocked"]
-    assert outcomes_beside(lambda share: Share(board, 0, LEADER).note_passed(2)) == [
-        "failed",
-        "failed",
-        "blocked",
-    ]  # of another run
+    of_another_run = Share(board, 0, LEADER)
+    assert outcomes_beside(lambda share: of_another_run.note_passed(2)) == ["failed", "failed", "blocked"]
 
 
 def test_a_call_that_is_hidden_from_the_by_hand_test_is_seen_in_some_other_and_watched_from_there_on(run):
